@@ -72,8 +72,7 @@ pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<u8
         Command::Delete { run, format } => {
             let entry = list::find(global, &journals, &run).await?;
             if entry.early.is_some() {
-                let what = format!("run {} failed before its first call: it has no journal", entry.id);
-                return Err(Failure::usage(what).exit(1));
+                return Err(Failure::usage(format!("run {}: it has no journal", entry.id)).exit(1));
             }
             let is_gone = !journals.remove(&entry.client, &entry.id).await?;
             let id = entry.id;

@@ -1,4 +1,5 @@
-//! `forgefs runs list`: runs with a journal, and those that failed before their first call, of which the audit log alone tells.
+//! `forgefs runs list`: runs with a journal, and those of which the audit log alone tells: they failed before their first call,
+//! or their journal could not be written.
 
 use std::collections::HashSet;
 
@@ -24,7 +25,7 @@ pub(super) struct Entry {
     at_ms: u64,
     pub(super) id: String,
     pub(super) client: String,
-    /// Its record, if it failed before its first call.
+    /// Its record, if it has no journal.
     pub(super) early: Option<Record>,
 }
 
@@ -34,8 +35,9 @@ async fn entries(global: &Global, journals: &Journals) -> Result<Vec<Entry>, Fai
     let journaled: HashSet<&str> = runs.iter().map(|run| &*run.id).collect();
     let is_early = |record: &Record| {
         record.run.language.is_some()
-            && matches!(record.outcome, Outcome::Failed(_))
-            && record.calls.iter().all(|call| call.verdict.is_refusal())
+            && (record.run.no_journal
+                || matches!(record.outcome, Outcome::Failed(_))
+                    && record.calls.iter().all(|call| call.verdict.is_refusal()))
             && !journaled.contains(&*record.id)
     };
     // A log that cannot be read hides no journal.
@@ -68,7 +70,13 @@ pub(super) async fn list(
     let mut table = Table::new(head, &[], &[5, 6]).with_spare_last();
     for entry in newest.of(&all) {
         let (object, calls) = match &entry.early {
-            Some(record) => (early(record), "before its first call".to_owned()),
+            Some(record) => (
+                early(record),
+                match record.run.no_journal {
+                    true => format!("no journal: see `forgefs audit show {}`", entry.id),
+                    false => "before its first call".to_owned(),
+                },
+            ),
             None => match journaled(journals, entry).await? {
                 Some(shown) => shown,
                 None => continue,
@@ -126,12 +134,12 @@ fn row(object: &Value, calls: &str, time: String) -> [Cell; 8] {
     ]
 }
 
-/// A run that failed before its first call, as JSON.
+/// A run without a journal, as JSON.
 pub(super) fn early(record: &Record) -> Value {
     let Record { id, time, run, outcome, .. } = record;
     json!({
         "run": id, "time": time, "client": run.principal.as_deref().unwrap_or(LOCAL), "session": run.session,
         "language": run.language, "title": title(run.file.as_deref(), run.code.as_deref().unwrap_or_default(), None),
-        "state": outcome, "calls": 0, "unknown": 0, "continues": null, "resumed_by": null,
+        "state": outcome, "calls": record.calls.iter().filter(|call| !call.verdict.is_refusal()).count(), "unknown": 0, "continues": null, "resumed_by": null,
     })
 }

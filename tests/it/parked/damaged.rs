@@ -86,6 +86,9 @@ fn doctor_warns_of_state_with_which_work_is_refused() {
             let refused = bank.run(&["--json"], PAY);
             let why = "it cannot wait, since its run has no journal";
             assert!(refused.stdout.contains(why) && refused.stdout.contains("look at the log"), "{refused:?}");
+            let listed = bank.fence.run(["runs", "list"]).success().stdout;
+            let last = listed.lines().next_back().unwrap_or_default();
+            assert!(last.contains("  no journal: see `forgefs audit show "), "{listed}");
             let log = [file.display().to_string(), "remove the file".to_owned()];
             assert!(log.iter().all(|part| refused.stderr.contains(part)), "{refused:?}");
         }

@@ -10,14 +10,14 @@ use wire::{EngineInfo, Language, Layer};
 
 use super::board::Place;
 use super::recorder::new_reads;
-use super::{Broker, millis};
+use super::{Broker, Evidence, millis};
 use crate::sandbox::Report;
 use crate::telemetry::{Ended, EndedCall};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
 use base::text::BYTES_PER_TOKEN;
 use config::Amount;
-use state::audit::{self, CallRecord, Entry, Record};
+use state::audit::{self, CallRecord, Description, Entry, Record};
 
 /// Audit of an execution; [`Audit::finish`] logs it. Dropped before that, it logs the execution as cancelled.
 pub struct Audit {
@@ -80,10 +80,11 @@ impl Audit {
         for (path, seen) in before {
             reads.read.entry(path).or_insert(seen);
         }
+        let no_journal = self.broker.evidence().is_some_and(Evidence::is_lost);
         let record = Record {
             id: self.broker.run.recorder.id.clone(),
             time: rfc3339_millis(unix_ms(self.broker.run.recorder.begun)),
-            run: self.broker.run.recorder.run.clone(),
+            run: Description { no_journal, ..self.broker.run.recorder.run.clone() },
             outcome,
             error: error.map(|error| preview(&self.broker.without_restored(error))),
             ms: Some(millis(self.started)),

@@ -108,6 +108,9 @@ pub struct Description {
     /// True for a dry run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// True if its journal could not be written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_journal: bool,
     /// Method or tool of a request, such as `cat` or `prompts/get`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
