@@ -56,8 +56,9 @@ pub(super) struct Which {
 
 impl Which {
     /// Its whole id. `is_decided` where the answer counts: another call may have come since a person saw the last one.
-    async fn whole(&self, approvals: &Approvals, is_decided: bool) -> Result<String, Failure> {
+    async fn whole(&self, approvals: &Approvals, by: Option<&str>, is_decided: bool) -> Result<String, Failure> {
         let mut all = approvals.list().await?;
+        all.retain(|approval| by.is_none_or(|by| by == approval.call.client));
         if is_decided && self.id == LAST {
             let now = now_ms();
             all.retain(|approval| approval.standing(now) == Standing::Waits);
@@ -75,7 +76,7 @@ impl Which {
         }
         // One that no id begins with is told of by the list itself.
         let is_other = |approval: &Approval| !is_meant(&approval.id) || approval.id == self.id;
-        if self.id != LAST && all.iter().all(is_other) {
+        if self.id != LAST && by.is_none() && all.iter().all(is_other) {
             return Ok(self.id.clone());
         }
         Ok(records::one(all, |approval| &approval.id, &self.id, ["approval", "approvals"])?.id)
@@ -84,6 +85,8 @@ impl Which {
 
 pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
+    let by = global.only()?;
+    let by = by.as_deref();
     let state = state::open(&config)?;
     let Some(approvals) = Approvals::new(&config, &state) else {
         return Err(Failure::usage("approvals need a home folder to be kept in").hint("set HOME, or XDG_STATE_HOME"));
@@ -93,16 +96,18 @@ pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Resu
         Command::List { all, format, times } => {
             let mut listed = approvals.list().await?;
             listed.retain(|approval| all || approval.standing(now) == Standing::Waits);
-            let damaged = approvals.damaged().await?;
+            listed.retain(|approval| by.is_none_or(|by| by == approval.call.client));
+            // The client of a damaged one is not known.
+            let damaged = if by.is_none() { approvals.damaged().await? } else { Vec::new() };
             list(&listed, &damaged, approvals.wait().is_some(), (format, times), ui);
             return Ok(0);
         }
         Command::Show(which) => {
-            let approval = approvals.get(&which.whole(&approvals, false).await?).await?;
+            let approval = approvals.get(&which.whole(&approvals, by, false).await?).await?;
             (which, approval)
         }
         Command::Allow { which, run } => {
-            let (id, by) = (which.whole(&approvals, true).await?, people::user());
+            let (id, by) = (which.whole(&approvals, by, true).await?, people::user());
             let approval = match run {
                 true => approvals.allow_run(&id, &by).await?,
                 false => approvals.decide(&id, Choice { is_allowed: true, by: &by, reason: None }).await?,
@@ -110,7 +115,7 @@ pub(super) async fn approvals(global: &Global, command: Command, ui: Ui) -> Resu
             (which, approval)
         }
         Command::Deny { which, reason } => {
-            let (id, by) = (which.whole(&approvals, true).await?, people::user());
+            let (id, by) = (which.whole(&approvals, by, true).await?, people::user());
             let choice = Choice { is_allowed: false, by: &by, reason: reason.as_deref() };
             let approval = approvals.decide(&id, choice).await?;
             (which, approval)

@@ -55,7 +55,13 @@ pub(super) enum Command {
 pub(super) fn audit(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
     let config = global.load(false)?;
     let path = path(&config)?;
-    let (records, broken) = records(&config)?;
+    let (mut records, broken) = records(&config)?;
+    // To `list`, `--as` is `--client`, which may also name one that was removed.
+    if !matches!(command, Command::List { .. })
+        && let Some(by) = global.only()?
+    {
+        records.retain(|record| record.by() == by);
+    }
     match command {
         Command::List { newest, client, profile, json, times } => {
             let is_wanted = |record: &&Record| {

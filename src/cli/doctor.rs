@@ -46,6 +46,9 @@ pub(super) async fn doctor(global: &Global, args: &DoctorArgs, ui: Ui) -> Result
     report.one("version", &format!("forgefs {}", about::VERSION), about::VERSION.into());
     report.one("platform", &format!("build    {}; {}", about::engines(), about::platform()), about::platform().into());
     let config = global.load(true)?;
+    if global.client.is_some() {
+        return Err(Failure::usage("--as: doctor is for the operator, who sees everything"));
+    }
     match &config.path {
         Some(path) => report.one("config", &format!("config   {}", path.display()), path.display().to_string().into()),
         None => report.one("config", "config   none found; `forgefs add` or `forgefs init` writes one", Value::Null),

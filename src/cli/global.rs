@@ -90,6 +90,11 @@ impl Global {
         Err(failure.hint(hint.unwrap_or_else(|| "`forgefs clients list` shows the clients".to_owned())))
     }
 
+    /// The client that `--as` names, whose records alone are meant; `None` without it: the operator sees all.
+    pub(super) fn only(&self) -> Result<Option<String>, Failure> {
+        self.client.as_ref().map(|_| Ok(self.principal(&self.load(false)?)?.client.to_string())).transpose()
+    }
+
     fn worker_args(&self) -> Vec<std::ffi::OsString> {
         match &self.engine {
             None => vec!["worker".into()],

@@ -70,7 +70,7 @@ pub(super) async fn called(journals: &Journals, recorded: &Recorded, ui: Ui) -> 
 }
 
 pub(super) async fn replay(global: &Global, args: ReplayArgs, ui: Ui) -> Result<u8, Failure> {
-    let (run, recorded, _) = recorded(global, &args.run).await?;
+    let (run, recorded, _) = recorded(global, global.only()?, &args.run).await?;
     let other = args.code.as_ref().map(|file| Ok::<_, Failure>((language(None, file)?, read(file)?))).transpose()?;
     let (is_other, operations) = (other.is_some(), recorded.operations.len());
     let gateway = offline(global, Limits::default())?;
@@ -112,11 +112,15 @@ fn show(played: &Played, ui: Ui) {
     }
 }
 
-/// Id of the run that begins so, its record, and the journals that have it.
-pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Recorded, Arc<Journals>), Failure> {
+/// Id of the run that begins so, of a client if one is given, its record, and the journals that have it.
+pub(super) async fn recorded(
+    global: &Global,
+    by: Option<String>,
+    begin: &str,
+) -> Result<(String, Recorded, Arc<Journals>), Failure> {
     let journals = runs::journals(global)?;
     runs::know_secrets(global).await?;
-    let run = runs::find(&journals, begin).await?;
+    let run = runs::find(&journals, by.as_deref(), begin).await?;
     if run.file.is_running {
         return Err(Failure::usage(format!("run {} is still running", run.file.id)).hint("wait for its end"));
     }
@@ -130,7 +134,7 @@ pub(super) async fn recorded(global: &Global, begin: &str) -> Result<(String, Re
 
 pub(super) async fn journal(global: &Global, command: JournalCommand, ui: Ui) -> Result<u8, Failure> {
     let JournalCommand::Export { run, out, format } = command;
-    let (id, recorded, journals) = recorded(global, &run).await?;
+    let (id, recorded, journals) = recorded(global, global.only()?, &run).await?;
     let tools = called(&journals, &recorded, ui).await?;
     if recorded.is_cut() {
         return Err(Failure::usage(format!("run {id} did not end by itself: nothing is to be expected of it"))

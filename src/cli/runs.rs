@@ -49,16 +49,17 @@ pub(super) enum Command {
 }
 
 pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<u8, Failure> {
-    let journals = journals(global)?;
+    let (journals, by) = (journals(global)?, global.only()?);
+    let all = list::All { global, journals: &journals, by: by.as_deref() };
     if !matches!(command, Command::Delete { .. })
         && let Err(error) = know_secrets(global).await
     {
         ui.note(&format!("warning: a secret in a run may be shown, as it cannot be read: {}", error.message));
     }
     match command {
-        Command::List { newest, format, times } => list::list(global, &journals, &newest, (format, times), ui).await?,
+        Command::List { newest, format, times } => list::list(&all, &newest, (format, times), ui).await?,
         Command::Show { run, format, times } => {
-            let entry = list::find(global, &journals, &run).await?;
+            let entry = list::find(&all, &run).await?;
             let (object, text) = match &entry.early {
                 Some(record) => (list::early(record), audit::show(record, times)),
                 None => {
@@ -70,7 +71,7 @@ pub(super) async fn runs(global: &Global, command: Command, ui: Ui) -> Result<u8
             format.out(object.redacted(Surface::Log), text.trim_end(), ui);
         }
         Command::Delete { run, format } => {
-            let entry = list::find(global, &journals, &run).await?;
+            let entry = list::find(&all, &run).await?;
             if entry.early.is_some() {
                 return Err(Failure::usage(format!("run {}: it has no journal", entry.id)).exit(1));
             }
@@ -101,8 +102,8 @@ pub(super) fn journals(global: &Global) -> Result<Arc<Journals>, Failure> {
 }
 
 /// The one run whose id begins so; `last` is the newest.
-pub(super) async fn find(journals: &Journals, begin: &str) -> Result<Run, Failure> {
-    let runs = journals.list(None).await?;
+pub(super) async fn find(journals: &Journals, by: Option<&str>, begin: &str) -> Result<Run, Failure> {
+    let runs = journals.list(by).await?;
     if begin == LAST && runs.is_empty() {
         return Err(Failure::usage("no run has a journal").hint("a script that runs gets one; `[journal]` keeps it"));
     }

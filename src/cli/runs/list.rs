@@ -12,13 +12,19 @@ use crate::cli::times::{Times, parsed};
 use crate::cli::{Failure, Format, Global, Ui, audit, shapes};
 use base::error::ErrorCode;
 use base::outcome::Outcome;
-use base::principal::LOCAL;
 use base::text::counted;
 use base::time::rfc3339_millis;
 use redact::{Outgoing as _, Surface};
 use state::audit::Record;
 use state::journal::Journals;
 use state::title;
+
+/// All runs, of every client without `by`.
+pub(super) struct All<'a> {
+    pub(super) global: &'a Global,
+    pub(super) journals: &'a Journals,
+    pub(super) by: Option<&'a str>,
+}
 
 /// A run in the list.
 pub(super) struct Entry {
@@ -30,8 +36,8 @@ pub(super) struct Entry {
 }
 
 /// All runs, the newest last.
-async fn entries(global: &Global, journals: &Journals) -> Result<Vec<Entry>, Failure> {
-    let runs = journals.list(None).await?;
+async fn entries(All { global, journals, by }: &All<'_>) -> Result<Vec<Entry>, Failure> {
+    let runs = journals.list(*by).await?;
     let journaled: HashSet<&str> = runs.iter().map(|run| &*run.id).collect();
     let is_early = |record: &Record| {
         record.run.language.is_some()
@@ -39,12 +45,13 @@ async fn entries(global: &Global, journals: &Journals) -> Result<Vec<Entry>, Fai
                 || matches!(record.outcome, Outcome::Failed(_))
                     && record.calls.iter().all(|call| call.verdict.is_refusal()))
             && !journaled.contains(&*record.id)
+            && by.is_none_or(|by| by == record.by())
     };
     // A log that cannot be read hides no journal.
     let (records, _) = audit::records(&global.load(false)?).unwrap_or_default();
     let early = records.into_iter().filter(is_early).filter_map(|record| {
-        let client = record.run.principal.clone().unwrap_or_else(|| LOCAL.to_owned());
-        Some(Entry { at_ms: parsed(&record.time)?, id: record.id.clone(), client, early: Some(record) })
+        let (id, client) = (record.id.clone(), record.by().to_owned());
+        Some(Entry { at_ms: parsed(&record.time)?, id, client, early: Some(record) })
     });
     let mut all: Vec<Entry> = early.collect();
     all.extend(runs.into_iter().map(|run| Entry { at_ms: run.at_ms, id: run.id, client: run.client, early: None }));
@@ -53,19 +60,18 @@ async fn entries(global: &Global, journals: &Journals) -> Result<Vec<Entry>, Fai
 }
 
 /// The run whose id begins so; `last` is the newest.
-pub(super) async fn find(global: &Global, journals: &Journals, begin: &str) -> Result<Entry, Failure> {
-    records::one(entries(global, journals).await?, |entry| &entry.id, begin, ["run", "runs"])
+pub(super) async fn find(all: &All<'_>, begin: &str) -> Result<Entry, Failure> {
+    records::one(entries(all).await?, |entry| &entry.id, begin, ["run", "runs"])
 }
 
 /// Prints the newest runs.
 pub(super) async fn list(
-    global: &Global,
-    journals: &Journals,
+    of: &All<'_>,
     newest: &Newest,
     (format, times): (Format, Times),
     ui: Ui,
 ) -> Result<(), Failure> {
-    let all = entries(global, journals).await?;
+    let all = entries(of).await?;
     let (mut objects, head) = (Vec::new(), ["RUN", "TIME", "STATE", "CLIENT", "LANGUAGE", "CALLS", "CHAIN", "TITLE"]);
     let mut table = Table::new(head, &[], &[5, 6]).with_spare_last();
     for entry in newest.of(&all) {
@@ -77,7 +83,7 @@ pub(super) async fn list(
                     false => "before its first call".to_owned(),
                 },
             ),
-            None => match journaled(journals, entry).await? {
+            None => match journaled(of.journals, entry).await? {
                 Some(shown) => shown,
                 None => continue,
             },
@@ -138,7 +144,7 @@ fn row(object: &Value, calls: &str, time: String) -> [Cell; 8] {
 pub(super) fn early(record: &Record) -> Value {
     let Record { id, time, run, outcome, .. } = record;
     json!({
-        "run": id, "time": time, "client": run.principal.as_deref().unwrap_or(LOCAL), "session": run.session,
+        "run": id, "time": time, "client": record.by(), "session": run.session,
         "language": run.language, "title": title(run.file.as_deref(), run.code.as_deref().unwrap_or_default(), None),
         "state": outcome, "calls": record.calls.iter().filter(|call| !call.verdict.is_refusal()).count(), "unknown": 0, "continues": null, "resumed_by": null,
     })

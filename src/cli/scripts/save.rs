@@ -47,7 +47,7 @@ pub(super) async fn save(global: &Global, args: SaveArgs, ui: Ui) -> Result<u8, 
         return Err(Failure::usage(people::line(&what).into_owned())
             .hint("write letters, digits and `_`, the first one a letter; `/` for folders; no reserved words"));
     }
-    let (id, recorded, journals) = recorded(global, &args.run).await?;
+    let (id, recorded, journals) = recorded(global, None, &args.run).await?;
     if recorded.is_cut() {
         return Err(Failure::usage(format!("run {id} did not end by itself: it is no script to keep"))
             .hint("resume it, and save the run that ends"));

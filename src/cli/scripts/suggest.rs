@@ -104,7 +104,7 @@ pub(super) async fn suggest(global: &Global, args: &SuggestArgs, ui: Ui) -> Resu
     let desk = Desk::of(global)?;
     let config = &desk.place.config;
     let (journals, context) = (runs::journals(global)?, save::context(global, config)?);
-    let client = global.client.is_some().then(|| global.principal(config)).transpose()?.map(|by| by.client);
+    let client = global.only()?;
     let mut listed = journals.list(client.as_deref()).await?;
     // Times of files can be equal where those of runs are not.
     listed.sort_by_key(|run| run.at_ms);

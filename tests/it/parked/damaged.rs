@@ -95,3 +95,45 @@ fn doctor_warns_of_state_with_which_work_is_refused() {
         fs::write(&file, whole).expect("written");
     }
 }
+
+#[test]
+fn with_as_the_records_of_one_client_are_shown() {
+    let Some(bank) = Bank::new(&format!("{WAITS}[clients.ci]\ntoken = \"0123456789abcdef\"\n")) else { return };
+    let (run, id) = parked(&bank.json(&["--as", "ci"], PAY));
+    let lists = [&["runs", "list"][..], &["approvals", "list"], &["audit", "list"]];
+    for (client, count) in [("ci", 1), ("local", 0)] {
+        for words in lists {
+            let rows = bank.fence.run([&["--as", client], words].concat()).success().stdout;
+            assert_eq!(rows.lines().count(), count, "{words:?} as {client}: {rows}");
+        }
+        for words in
+            [["runs", "show", &run], ["approvals", "show", &id], ["audit", "show", &run], ["replay", &run, "--json"]]
+        {
+            let shown = bank.fence.run([&words[..], &["--as", client]].concat());
+            let is_found = shown.code != Some(2);
+            assert_eq!(is_found, count == 1, "{words:?} as {client}: {shown:?}");
+        }
+    }
+    for words in [["runs", "delete", &run], ["approvals", "allow", &id], ["approvals", "deny", &id]] {
+        let refused = bank.fence.run([&words[..], &["--as", "local"]].concat());
+        assert!(refused.code == Some(2) && refused.stderr.contains(" has an id that begins with "), "{refused:?}");
+    }
+    for words in [lists[0], lists[1], &["audit", "show", "last"]] {
+        let refused = bank.fence.run([words, &["--as", "cii"]].concat());
+        assert!(refused.code == Some(2) && refused.stderr.contains("did you mean `ci`"), "{words:?}: {refused:?}");
+    }
+    let refused = bank.fence.run(["doctor", "--as", "ci"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("doctor is for the operator"), "{refused:?}");
+    // The log names clients where there are several.
+    let audit = || bank.fence.run(["audit", "list"]).success();
+    assert!(!audit().stderr.contains("CLIENT"), "{:?}", audit());
+    approvals(&bank, &["allow", &id, "--as", "ci"]).success();
+    bank.json(&["--as", "ci", "--resume", &run], PAY);
+    bank.json(&[], "return 1");
+    let (head, rows) = (audit().stderr, audit().stdout);
+    assert!(head.contains("    TOOK  CLIENT  CALLS"), "{head}");
+    let [first, second, third] = rows.lines().collect::<Vec<_>>()[..] else { panic!("{rows}") };
+    assert!(first.ends_with("  ci      bank.list_ ok, bank.pay APPROVAL_WAITS"), "{first}");
+    assert!(second.ends_with("  ci      bank.list_ ok, bank.pay ok"), "{second}");
+    assert!(third.ends_with("  local"), "{third}");
+}
