@@ -22,18 +22,8 @@ use serde_json::Value;
 
 const SIZES: [usize; 4] = [100, 1_000, 10_000, 100_000];
 const COLUMNS: [&str; 12] = [
-    "tools",
-    "stubs",
-    "index",
-    "both",
-    "one server anew",
-    "peak memory",
-    "search p50",
-    "p99",
-    "ls / p50",
-    "ls server p50",
-    "cat p50",
-    "search p99 while swapped",
+    "tools", "stubs", "index", "both", "one server anew", "peak memory", "search p50", "p99", "ls / p50",
+    "ls server p50", "cat p50", "search p99 while swapped",
 ];
 /// Measured requests of each kind.
 const REQUESTS: usize = 400;

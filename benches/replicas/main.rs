@@ -114,14 +114,8 @@ async fn main() {
         settings.push(Setting { name, replicas, store: (!state.is_empty()).then(|| (store.0.id(), port)) });
     }
     let head = [
-        "",
-        "sessions",
-        "scripts a second",
-        "simulated",
-        "gateways, ms of a processor a script",
-        "workers and servers",
-        "store",
-        "clients",
+        "", "sessions", "scripts a second", "simulated", "gateways, ms of a processor a script", "workers and servers",
+        "store", "clients",
     ];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for count in SESSIONS {

@@ -98,17 +98,8 @@ pub fn run(shared: Option<&Path>) -> Result<Report> {
     let needed: BTreeSet<&str> =
         tasks.iter().flat_map(|task| task.calls.iter().map(|call| call.tool.as_str())).collect();
     let mut by_size = vec![row([
-        "tools",
-        "plain: input",
-        "output",
-        "ForgeFS: input",
-        "output",
-        "plain in all",
-        "ForgeFS in all",
-        "saved",
-        "direct",
-        "hybrid",
-        "auto",
+        "tools", "plain: input", "output", "ForgeFS: input", "output", "plain in all", "ForgeFS in all", "saved",
+        "direct", "hybrid", "auto",
     ])];
     let mut alone = Vec::new();
     for task in &tasks {

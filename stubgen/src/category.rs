@@ -196,21 +196,9 @@ mod tests {
     #[test]
     fn nouns_of_a_large_server_become_folders() {
         let names = [
-            "create_issue",
-            "list_issues",
-            "get_issue",
-            "create_pull_request",
-            "merge_pull_request",
-            "list_pull_requests",
-            "get_me",
-            "fork_repository",
-            "search_repositories",
-            "create_repository",
-            "create_or_update_file",
-            "push_files",
-            "get_file_contents",
-            "listBranches",
-            "create_branch",
+            "create_issue", "list_issues", "get_issue", "create_pull_request", "merge_pull_request",
+            "list_pull_requests", "get_me", "fork_repository", "search_repositories", "create_repository",
+            "create_or_update_file", "push_files", "get_file_contents", "listBranches", "create_branch",
             "delete_branch",
         ];
         let labels = derived(&names);

@@ -216,22 +216,10 @@ fn misbehave(behaviour: &str, run: u64) {
 fn wander(run: u64) {
     let mut ops = Vec::new();
     for path in [
-        "/etc/passwd",
-        "../../../../etc/passwd",
-        "/results/../../etc/passwd",
-        "/results/../../../proc/self/environ",
-        "/demo/../../etc/passwd",
-        "//etc/passwd",
-        "file:///etc/passwd",
-        "/results/%2e%2e/%2e%2e/etc/passwd",
-        "/results/..\\..\\etc\\passwd",
-        "/demo/echo.pyi/../../../etc/passwd",
-        "/results/1.json\0/../../etc/passwd",
-        "/{etc,demo}/passwd",
-        "/**/passwd",
-        "/proc/self/environ",
-        "~/.ssh/id_rsa",
-        "/demo/stderr/../../etc/passwd",
+        "/etc/passwd", "../../../../etc/passwd", "/results/../../etc/passwd", "/results/../../../proc/self/environ",
+        "/demo/../../etc/passwd", "//etc/passwd", "file:///etc/passwd", "/results/%2e%2e/%2e%2e/etc/passwd",
+        "/results/..\\..\\etc\\passwd", "/demo/echo.pyi/../../../etc/passwd", "/results/1.json\0/../../etc/passwd",
+        "/{etc,demo}/passwd", "/**/passwd", "/proc/self/environ", "~/.ssh/id_rsa", "/demo/stderr/../../etc/passwd",
     ] {
         ops.push(Op::Cat { paths: vec![path.to_owned()], lines: None });
         ops.push(Op::Ls { path: path.to_owned(), depth: Some(u32::MAX) });

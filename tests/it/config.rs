@@ -261,18 +261,8 @@ fn the_example_uncommented_is_valid_and_shows_the_defaults() {
         .unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<_> = config.servers.keys().map(String::as_str).collect();
     let well_known = [
-        "atlassian",
-        "cloudflare",
-        "figma",
-        "filesystem",
-        "git",
-        "github",
-        "linear",
-        "notion",
-        "playwright",
-        "sentry",
-        "stripe",
-        "supabase",
+        "atlassian", "cloudflare", "figma", "filesystem", "git", "github", "linear", "notion", "playwright", "sentry",
+        "stripe", "supabase",
     ];
     assert_eq!(names.iter().filter(|name| !name.starts_with("example")).copied().collect::<Vec<_>>(), well_known);
     assert_eq!(config.sandbox, nothing().sandbox);
@@ -286,24 +276,9 @@ fn the_example_uncommented_is_valid_and_shows_the_defaults() {
 #[test]
 fn the_example_has_every_key_after_a_comment() {
     let tables = [
-        "",
-        "servers.x",
-        "servers.x.auth",
-        "servers.x.auth.exchange",
-        "identity",
-        "servers.x.tools.y",
-        "servers.x.sandbox",
-        "groups.x",
-        "[flows]",
-        "hooks.x",
-        "sandbox",
-        "sandbox.limits",
-        "budgets",
-        "manifest",
-        "audit",
-        "metrics",
-        "telemetry",
-        "redaction",
+        "", "servers.x", "servers.x.auth", "servers.x.auth.exchange", "identity", "servers.x.tools.y",
+        "servers.x.sandbox", "groups.x", "[flows]", "hooks.x", "sandbox", "sandbox.limits", "budgets", "manifest",
+        "audit", "metrics", "telemetry", "redaction",
     ];
     for table in tables {
         let header = if table.is_empty() { String::new() } else { format!("[{table}]\n") };

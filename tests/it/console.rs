@@ -155,19 +155,7 @@ async fn strangers_get_nothing_and_a_session_that_looks_changes_nothing() {
     let page = Page::open(&fence, &["--read-only"]);
     let pages = ["/console/", "/console/style.css", "/console/vendor/preact.js"];
     let paths = [
-        "about",
-        "live",
-        "runs",
-        "runs/x",
-        "approvals",
-        "ls",
-        "cat",
-        "search",
-        "tool",
-        "drift",
-        "logins",
-        "series",
-        "x",
+        "about", "live", "runs", "runs/x", "approvals", "ls", "cat", "search", "tool", "drift", "logins", "series", "x",
     ];
     for path in pages {
         let answer = page.raw(Method::GET, path).send().await.expect("an answer");
@@ -326,13 +314,7 @@ async fn a_running_script_is_seen_and_stopped_and_its_run_is_shown_whole() {
         console.get("runs?outcome=CANCELLED&server=faulty&tool=slow&client=local&label=people&text=LIST_TEAMS").await;
     assert_eq!((&listed["matched"], &listed["runs"][0]["id"]), (&json!(1), &json!(id)), "{listed:#}");
     for none in [
-        "client=x",
-        "outcome=ok",
-        "server=x",
-        "tool=x",
-        "label=x",
-        "text=nowhere",
-        "from_ms=99999999999999",
+        "client=x", "outcome=ok", "server=x", "tool=x", "label=x", "text=nowhere", "from_ms=99999999999999",
         "outcome=refused",
     ] {
         assert_eq!(console.get(&format!("runs?{none}")).await["matched"], json!(0), "{none}");

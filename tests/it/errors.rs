@@ -8,10 +8,7 @@ use crate::faulty::python;
 /// The mistake in JavaScript and in Starlark, its code, and the suggestion.
 const CASES: &[(&str, &str, &str, &str, &str)] = &[
     (
-        "a server",
-        "await ofers.tool({})",
-        "call_tool(\"ofers\", \"tool\")",
-        "SERVER_NOT_FOUND",
+        "a server", "await ofers.tool({})", "call_tool(\"ofers\", \"tool\")", "SERVER_NOT_FOUND",
         "did you mean `offers`?",
     ),
     (

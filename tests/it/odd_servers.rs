@@ -105,23 +105,9 @@ const STREAMABLE: &[(&str, &str)] =
 const OLD_SSE: (&str, &str) = ("sse", "2024-11-05");
 
 const PASSED_OVER: &[&str] = &[
-    "ping event",
-    "ping event with text",
-    "keepalive event",
-    "another event",
-    "an answer in another event",
-    "heartbeat object",
-    "heartbeat text",
-    "empty object",
-    "list",
-    "number",
-    "broken JSON",
-    "empty data",
-    "priming",
-    "comments",
-    "another notification",
-    "unknown fields",
-    "malformed fields",
+    "ping event", "ping event with text", "keepalive event", "another event", "an answer in another event",
+    "heartbeat object", "heartbeat text", "empty object", "list", "number", "broken JSON", "empty data", "priming",
+    "comments", "another notification", "unknown fields", "malformed fields",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,14 +148,8 @@ async fn events_and_bodies_are_read_in_every_form() {
     all.extend(across(STREAMABLE, &["mark of byte order", "another encoding"]));
     all.extend(across(&[("http", "2025-03-26"), OLD_SSE], &["batch"]));
     let bodies = [
-        "json batch",
-        "json with 202",
-        "json in capitals",
-        "json without type",
-        "json as text",
-        "json as a page",
-        "json of a vendor",
-        "json as bytes",
+        "json batch", "json with 202", "json in capitals", "json without type", "json as text", "json as a page",
+        "json of a vendor", "json as bytes",
     ];
     all.extend(across(STREAMABLE, &bodies));
     let notices =
@@ -206,18 +186,8 @@ async fn a_forgotten_session_is_begun_again_once_and_no_call_is_made_twice() {
     let Some(fence) = has_python("tests/servers/odd.py") else { return };
     let web = Web::start(&fence);
     let kinds = [
-        "404 text",
-        "404 empty",
-        "404 object",
-        "404 answer",
-        "400 without id",
-        "400 text",
-        "400 page",
-        "401 text",
-        "401 object",
-        "410 text",
-        "200 answer",
-        "200 event",
+        "404 text", "404 empty", "404 object", "404 answer", "400 without id", "400 text", "400 page", "401 text",
+        "401 object", "410 text", "200 answer", "200 event",
     ];
     let all = across(&[("http", "2025-06-18+session")], &kinds);
     let session = fence.serve(&config(&all, &web)).await;
@@ -278,34 +248,12 @@ async fn a_refusal_is_told_with_its_status_and_words_and_never_more() {
 }
 
 const HANDSHAKES: &[&str] = &[
-    "old revision",
-    "future revision",
-    "odd revision",
-    "revision is null",
-    "revision is a number",
-    "no revision",
-    "no serverInfo",
-    "serverInfo is null",
-    "serverInfo is a text",
-    "no version in serverInfo",
-    "version is a number",
-    "no capabilities",
-    "capabilities are null",
-    "capabilities are a list",
-    "capabilities are empty",
-    "tools are true",
-    "listChanged is a text",
-    "experimental is a list",
-    "instructions are a list",
-    "an empty result",
-    "only 2025-06-18, listed",
-    "only 2025-06-18, expected",
-    "only 2025-03-26, in words",
-    "only 2024-11-05, -32600",
-    "only 2024-11-05, -32601",
-    "only 2024-10-07, named",
-    "capabilities of 2024",
-    "elicitation without forms",
+    "old revision", "future revision", "odd revision", "revision is null", "revision is a number", "no revision",
+    "no serverInfo", "serverInfo is null", "serverInfo is a text", "no version in serverInfo", "version is a number",
+    "no capabilities", "capabilities are null", "capabilities are a list", "capabilities are empty", "tools are true",
+    "listChanged is a text", "experimental is a list", "instructions are a list", "an empty result",
+    "only 2025-06-18, listed", "only 2025-06-18, expected", "only 2025-03-26, in words", "only 2024-11-05, -32600",
+    "only 2024-11-05, -32601", "only 2024-10-07, named", "capabilities of 2024", "elicitation without forms",
     "cursor is a number",
 ];
 
@@ -326,11 +274,7 @@ async fn handshakes_go_on_with_what_is_there() {
     all.extend(across(&[("http", "2025-06-18+session")], &["silent discovery", "endless discovery"]));
     all.extend(across(&[("stdio", "2025-06-18"), ("http", NEWEST), OLD_SSE], &["half a character"]));
     let newest = [
-        "no capabilities",
-        "capabilities are null",
-        "capabilities are empty",
-        "tools are true",
-        "no ttlMs",
+        "no capabilities", "capabilities are null", "capabilities are empty", "tools are true", "no ttlMs",
         "supportedVersions is a text",
     ];
     all.extend(across(&[("stdio", NEWEST), ("http", NEWEST)], &newest));

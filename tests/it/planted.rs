@@ -25,24 +25,8 @@ use crate::telemetry::{Collector, metrics};
 
 /// Ways in: what the configuration holds, what servers say, and what the agent writes.
 const WAYS: [&str; 18] = [
-    "env",
-    "file",
-    "command",
-    "dotenv",
-    "header",
-    "header-file",
-    "header-command",
-    "result",
-    "tool-error",
-    "protocol-error",
-    "response-header",
-    "resource",
-    "prompt",
-    "progress",
-    "log",
-    "stderr",
-    "description",
-    "script",
+    "env", "file", "command", "dotenv", "header", "header-file", "header-command", "result", "tool-error",
+    "protocol-error", "response-header", "resource", "prompt", "progress", "log", "stderr", "description", "script",
 ];
 
 /// Where the text of a way must turn up, without its secret: else the test would look in the wrong places.

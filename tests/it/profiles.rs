@@ -159,12 +159,7 @@ fn requests() -> Vec<Ask> {
         asks.push(Ask::Script(js, star));
     }
     for path in [
-        "/scripts",
-        "/skills",
-        "/scripts/peek.pyi",
-        "/scripts/peek.md",
-        "/skills/secretive",
-        "/skills/peek",
+        "/scripts", "/skills", "/scripts/peek.pyi", "/scripts/peek.md", "/skills/secretive", "/skills/peek",
         "/skills/sneak/SKILL.md",
     ] {
         asks.push(Ask::Tool("ls", json!({"path": path})));

@@ -382,13 +382,7 @@ fn an_entry_becomes_an_entry_of_the_configuration() {
         ),
         (
             &[
-                "a.b/web",
-                "--name-as",
-                "mine",
-                "--no-check",
-                "-H",
-                "authorization: Bearer ${MY_TOKEN:-x}",
-                "-H",
+                "a.b/web", "--name-as", "mine", "--no-check", "-H", "authorization: Bearer ${MY_TOKEN:-x}", "-H",
                 "X-Tenant: t",
             ],
             &[
@@ -643,10 +637,7 @@ fn the_page_shows_what_runs() {
     }
     let listed = registry.fence.run(["list"]).success().stdout;
     for says in [
-        "weather ",
-        "npx -y @acme/weather@1.2.3",
-        "https://weather.example.com/mcp",
-        "@acme/files@1.2.3 /srv/documents",
+        "weather ", "npx -y @acme/weather@1.2.3", "https://weather.example.com/mcp", "@acme/files@1.2.3 /srv/documents",
     ] {
         assert!(listed.contains(says), "no {says:?} in {listed}");
     }

@@ -186,17 +186,8 @@ async fn odd_lists_are_named_safely() {
     assert!(nowhere.is_error, "{}", nowhere.text);
 
     for uri in [
-        "data:text/plain,hello",
-        "JavaScript:alert(1)",
-        "ftp://h/a",
-        "gopher://h/a",
-        "telnet://h",
-        "ldap://h/a",
-        "x://q/../r",
-        "x://q/%2E%2e/r",
-        "file:///a/%2e.%2Fb",
-        "x:..",
-        "file:///a/b\\\\..\\\\c",
+        "data:text/plain,hello", "JavaScript:alert(1)", "ftp://h/a", "gopher://h/a", "telnet://h", "ldap://h/a",
+        "x://q/../r", "x://q/%2E%2e/r", "file:///a/%2e.%2Fb", "x:..", "file:///a/b\\\\..\\\\c",
     ] {
         let code = format!("return await forge.readResource('offers', '{uri}')");
         let error = session.execute_err("javascript", &code).await;

@@ -19,26 +19,14 @@ use page::{Done, Page};
 
 /// Reasons for a block that is not run. A test that covers it is one as well: `see tests/it/NAME.rs`.
 const REASONS: [&str; 8] = [
-    "needs a browser",
-    "needs a container engine",
-    "needs a release",
-    "needs the network",
-    "takes minutes",
-    "is of another program",
-    "is a picture",
-    "is for a person to paste",
+    "needs a browser", "needs a container engine", "needs a release", "needs the network", "takes minutes",
+    "is of another program", "is a picture", "is for a person to paste",
 ];
 
 /// Pages beside those in docs/.
 const BESIDE: [&str; 8] = [
-    "README.md",
-    "SECURITY.md",
-    "CONTRIBUTING.md",
-    "ARCHITECTURE.md",
-    "ROADMAP.md",
-    "examples/README.md",
-    "packaging/npm/README.md",
-    "packaging/pypi/README.md",
+    "README.md", "SECURITY.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "ROADMAP.md", "examples/README.md",
+    "packaging/npm/README.md", "packaging/pypi/README.md",
 ];
 
 pub(super) fn root() -> &'static Path {

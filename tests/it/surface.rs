@@ -75,10 +75,7 @@ async fn paths_are_forgiving_and_hits_lead_to_stubs() {
     let stub = session.call("cat", json!({"path": "/tickets/get_ticket.pyi"})).await;
     assert!(stub.text.contains("def get_ticket(") && stub.text.contains("id: int"), "{}", stub.text);
     for path in [
-        "tickets/get_ticket.pyi",
-        "/tickets/get_ticket",
-        "/Tickets/GET_TICKET.pyi",
-        "forge:///tickets/get_ticket.pyi",
+        "tickets/get_ticket.pyi", "/tickets/get_ticket", "/Tickets/GET_TICKET.pyi", "forge:///tickets/get_ticket.pyi",
         "/tickets/./x/../get_ticket",
     ] {
         assert_eq!(session.call("cat", json!({ "path": path })).await, stub, "{path}");

@@ -132,13 +132,7 @@ fn mypy_and_ty_find_every_mistake_of_a_script_and_no_other() {
         fence.write(format!("scripts/{script}"), &format!("{IMPORT}{text}"));
     }
     let mypy = [
-        "-m",
-        "mypy",
-        "--strict",
-        "--namespace-packages",
-        "--explicit-package-bases",
-        "--config-file=",
-        "scripts",
+        "-m", "mypy", "--strict", "--namespace-packages", "--explicit-package-bases", "--config-file=", "scripts",
         "stubs/tools.pyi",
     ];
     compare("mypy", Command::new(&python).args(mypy).current_dir(fence.work()), &scripts);

@@ -177,10 +177,7 @@ fn no_command_writes_through_a_link() {
 fn no_name_of_a_file_is_a_command_of_a_workflow() {
     let (_, cassette) = tested("", TRIAGE);
     let names = [
-        "a\n::error::planted",
-        "b\r\n::set-output name=x::planted",
-        "##[error]planted",
-        "::warning::planted",
+        "a\n::error::planted", "b\r\n::set-output name=x::planted", "##[error]planted", "::warning::planted",
         "c\u{1b}[2J",
     ];
     for name in names {
@@ -244,25 +241,8 @@ fn timers_that_are_not_recorded_cost_no_real_time() {
 #[test]
 fn no_tool_takes_the_place_of_another_file_on_any_system() {
     let names = [
-        "README",
-        "readme",
-        "Readme",
-        "__init__",
-        "__INIT__",
-        "CON",
-        "con",
-        "aux",
-        "nul",
-        "NUL",
-        "prn",
-        "com1",
-        "COM9",
-        "lpt1",
-        "stderr",
-        "resources",
-        "list_all",
-        "com10",
-        "console",
+        "README", "readme", "Readme", "__init__", "__INIT__", "CON", "con", "aux", "nul", "NUL", "prn", "com1", "COM9",
+        "lpt1", "stderr", "resources", "list_all", "com10", "console",
     ];
     let tool = |name: &&str| json!({"name": name, "inputSchema": {"type": "object"}});
     // So few of a server that they have no folders by subject.

@@ -18,18 +18,8 @@ pub const SIGNATURE_MEMORY: usize = 4 << 20;
 
 /// Keywords of the schemas that checkers make. A gateway takes no other.
 pub const SCHEMA_KEYWORDS: &[&str] = &[
-    "type",
-    "description",
-    "default",
-    "enum",
-    "anyOf",
-    "properties",
-    "required",
-    "additionalProperties",
-    "items",
-    "prefixItems",
-    "minItems",
-    "maxItems",
+    "type", "description", "default", "enum", "anyOf", "properties", "required", "additionalProperties", "items",
+    "prefixItems", "minItems", "maxItems",
 ];
 
 /// The signature of a script that consists of a function.

@@ -191,18 +191,12 @@ mod tests {
     fn the_pins_name_no_registry() {
         let pins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/real");
         let locks = [
-            "package-lock.json",
-            "checkers/package-lock.json",
-            "../conformance/package-lock.json",
+            "package-lock.json", "checkers/package-lock.json", "../conformance/package-lock.json",
             "rehearse/package-lock.json",
         ];
         let requirements = [
-            "requirements.txt",
-            "requirements-testkit.txt",
-            "requirements-checkers.txt",
-            "requirements-book.txt",
-            "requirements-rehearse.txt",
-            "../conformance/requirements.txt",
+            "requirements.txt", "requirements-testkit.txt", "requirements-checkers.txt", "requirements-book.txt",
+            "requirements-rehearse.txt", "../conformance/requirements.txt",
         ];
         for file in locks.into_iter().chain(requirements) {
             let text = fs::read_to_string(pins.join(file)).expect("the pins can be read");

@@ -276,20 +276,8 @@ pub(super) fn address(key: &Key<'_>, text: String) -> Result<(String, bool), Con
 
 /// Headers of HTTP itself or of the MCP transport.
 const TRANSPORT_HEADERS: &[&str] = &[
-    "accept",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "last-event-id",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
+    "accept", "connection", "content-length", "content-type", "host", "last-event-id", "mcp-method", "mcp-name",
+    "mcp-protocol-version", "mcp-session-id", "te", "trailer", "transfer-encoding", "upgrade",
 ];
 
 pub(super) fn headers(

@@ -5,29 +5,8 @@ use serde_json::{Map, Value, json};
 
 /// Deceptive characters: long when escaped, zero-width, of several forms, not letters.
 const ODD: &[&str] = &[
-    "\u{0}",
-    "\u{1b}[2J",
-    "\u{7f}",
-    "\u{85}",
-    "\u{200b}",
-    "\u{202e}",
-    "\u{feff}",
-    "\u{e0001}",
-    "\u{10ffff}",
-    "İ",
-    "ß",
-    "ﷺ",
-    "a\u{300}\u{300}",
-    "語",
-    "😀",
-    "\\",
-    "\"",
-    "\n",
-    "\r\n",
-    "\u{2028}",
-    " ",
-    "▌",
-    "",
+    "\u{0}", "\u{1b}[2J", "\u{7f}", "\u{85}", "\u{200b}", "\u{202e}", "\u{feff}", "\u{e0001}", "\u{10ffff}", "İ", "ß",
+    "ﷺ", "a\u{300}\u{300}", "語", "😀", "\\", "\"", "\n", "\r\n", "\u{2028}", " ", "▌", "",
 ];
 
 /// Bytes of an input, consumed as they are read; after the end all are zero.
@@ -215,41 +194,11 @@ impl<'d> Input<'d> {
 
 /// Parts of regular expressions.
 const PATTERNS: &[&str] = &[
-    "a",
-    "^",
-    "$",
-    ".*",
-    "(a+)+",
-    "(a|a)*",
-    "\\w{50}",
-    "[^x]",
-    "\\p{L}{20}",
-    "(?=a)",
-    "(?!b)",
-    "\\1",
-    "(x+x+)+y",
-    "(",
-    ")",
-    "{9,}",
-    "{1000}",
-    "[",
-    "(?i)",
+    "a", "^", "$", ".*", "(a+)+", "(a|a)*", "\\w{50}", "[^x]", "\\p{L}{20}", "(?=a)", "(?!b)", "\\1", "(x+x+)+y", "(",
+    ")", "{9,}", "{1000}", "[", "(?i)",
 ];
 
 const FORMATS: &[&str] = &[
-    "email",
-    "uri",
-    "uri-reference",
-    "iri",
-    "regex",
-    "date-time",
-    "duration",
-    "hostname",
-    "idn-hostname",
-    "ipv6",
-    "uuid",
-    "json-pointer",
-    "uri-template",
-    "time",
-    "unknown",
+    "email", "uri", "uri-reference", "iri", "regex", "date-time", "duration", "hostname", "idn-hostname", "ipv6",
+    "uuid", "json-pointer", "uri-template", "time", "unknown",
 ];

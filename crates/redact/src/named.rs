@@ -45,28 +45,8 @@ fn is_mixed(value: &str) -> bool {
 /// True for addresses, paths, dates and names of variables, which refer to a secret without showing it.
 fn is_reference(value: &str) -> bool {
     const STARTS: &[&str] = &[
-        "http://",
-        "https://",
-        "arn:",
-        "projects/",
-        "file:",
-        "vault:",
-        "op://",
-        "ref:",
-        "env:",
-        "ssh-",
-        "pk_",
-        "./",
-        "../",
-        "~/",
-        "@",
-        "$",
-        "#",
-        "[redacted",
-        "-----BEGIN",
-        "sha256:",
-        "urn:",
-        "data:",
+        "http://", "https://", "arn:", "projects/", "file:", "vault:", "op://", "ref:", "env:", "ssh-", "pk_", "./",
+        "../", "~/", "@", "$", "#", "[redacted", "-----BEGIN", "sha256:", "urn:", "data:",
     ];
     let is_path = value.starts_with('/') && value[1..].contains('/') && !value.ends_with('=');
     let is_constant = value.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')

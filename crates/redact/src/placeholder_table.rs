@@ -198,11 +198,7 @@ mod tests {
             for number in 0..20 {
                 let name = writer.name(label, &format!("{label}{number}")).expect("chance");
                 for shape in [
-                    "*",
-                    "password=*",
-                    "{\"token\":\"*\"}",
-                    "Authorization: Bearer *",
-                    "x://u:*@h/",
+                    "*", "password=*", "{\"token\":\"*\"}", "Authorization: Bearer *", "x://u:*@h/",
                     "\\\"secret\\\": \\\"*\\\"",
                 ] {
                     let plain = shape.replace('*', &name);

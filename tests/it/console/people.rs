@@ -297,15 +297,7 @@ async fn a_session_that_only_looks_has_no_server_asked() {
         assert_eq!(refused, StatusCode::FORBIDDEN, "{path}: {told}");
     }
     let paths = [
-        "about",
-        "runs",
-        "approvals",
-        "ls",
-        "search?q=data",
-        "tool?server=notes&tool=look",
-        "drift",
-        "logins",
-        "series",
+        "about", "runs", "approvals", "ls", "search?q=data", "tool?server=notes&tool=look", "drift", "logins", "series",
     ];
     for path in paths {
         assert!(status(endpoint.get(&client, &eye, path)).await.is_success(), "{path}");

@@ -143,12 +143,8 @@ async fn a_page_of_another_origin_reaches_nothing_not_even_unread() {
     let served = Served::start(Fence::new(), &config).await;
     let first = initialize("2025-11-25");
     for origin in [
-        "https://evil.example",
-        "https://app.example.evil.example",
-        "http://app.example",
-        "https://app.example:8443",
-        "null",
-        "file://",
+        "https://evil.example", "https://app.example.evil.example", "http://app.example", "https://app.example:8443",
+        "null", "file://",
     ] {
         let page = Page { served: &served, origin };
         let asked = page.fetch(Method::POST, &[JSON, BOTH], &first).await.expect_err(origin);

@@ -43,15 +43,8 @@ for n in range(12):
 
 /// What is killed, and when: by the server at a point of a call, or at any time.
 const POINTS: [&str; 9] = [
-    "gateway-before",
-    "gateway-done",
-    "gateway-answered",
-    "worker-before",
-    "worker-done",
-    "worker-answered",
-    "server-before",
-    "server-done",
-    "gateway-anytime",
+    "gateway-before", "gateway-done", "gateway-answered", "worker-before", "worker-done", "worker-answered",
+    "server-before", "server-done", "gateway-anytime",
 ];
 
 /// Numbers below a bound, for a seed.

@@ -99,9 +99,7 @@ const EDITS: &[(&str, &str, &str, &str)] = &[
     ("scripts/refund.js", "crm.find", "shop.list_orders", "may call shop.list_orders"),
     ("scripts/refund.js", "crm.find", "shop.list_orders", "no longer calls crm.find"),
     (
-        "scripts/refund.js",
-        "forge.stash.put('last', found)",
-        "forge.search('x')",
+        "scripts/refund.js", "forge.stash.put('last', found)", "forge.search('x')",
         "uses discovery\n  no longer uses stash",
     ),
     (

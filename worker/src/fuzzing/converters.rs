@@ -124,20 +124,9 @@ const NUMBERS: [&str; 20] = [
     "1.7976931348623157e308", "2147483648", "-2147483649",
 ];
 const STRINGS: [&str; 14] = [
-    r#""""#,
-    r#""a""#,
-    r#""\ud83d\ude00""#,
-    r#""\ud800""#,
-    r#""\u0000\u001f""#,
-    r#""\u2028""#,
-    "\"\u{2029}é\"",
-    r#""__proto__""#,
-    r#""constructor""#,
-    r#""toJSON""#,
-    r#""then""#,
-    r#""$serde_json::private::Number""#,
-    r#""\\ud800""#,
-    r#""10""#,
+    r#""""#, r#""a""#, r#""\ud83d\ude00""#, r#""\ud800""#, r#""\u0000\u001f""#, r#""\u2028""#, "\"\u{2029}é\"",
+    r#""__proto__""#, r#""constructor""#, r#""toJSON""#, r#""then""#, r#""$serde_json::private::Number""#,
+    r#""\\ud800""#, r#""10""#,
 ];
 
 fn written(choices: &mut Choices<'_>, depth: usize) -> String {

@@ -15,15 +15,8 @@ use goblin::{
 
 /// Libraries that every Linux of a manylinux tag has.
 const PROMISED: &[&str] = &[
-    "ld-linux-aarch64.so.1",
-    "ld-linux-x86-64.so.2",
-    "libc.so.6",
-    "libdl.so.2",
-    "libgcc_s.so.1",
-    "libm.so.6",
-    "libpthread.so.0",
-    "librt.so.1",
-    "libstdc++.so.6",
+    "ld-linux-aarch64.so.1", "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6",
+    "libpthread.so.0", "librt.so.1", "libstdc++.so.6",
 ];
 /// The glibc of the oldest manylinux tag that installers know.
 const OLDEST_GLIBC: u32 = 17;

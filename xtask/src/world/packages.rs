@@ -97,14 +97,8 @@ fn install(registry: Registry, folder: &Path, pins: &[String]) -> anyhow::Result
         Registry::Npm => {
             fs::write(folder.join("package.json"), "{\"private\": true}\n")?;
             command = Command::new(NPM);
-            command.args([
-                "install",
-                "--save-exact",
-                "--ignore-scripts",
-                "--no-audit",
-                "--no-fund",
-                "--loglevel=error",
-            ]);
+            command
+                .args(["install", "--save-exact", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
             command.current_dir(folder);
         }
         Registry::Pypi => {

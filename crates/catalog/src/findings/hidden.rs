@@ -14,19 +14,8 @@ const SPELLING: usize = 6;
 const SCATTERED: usize = 3;
 /// Markup that is not shown, in lower case.
 const NOT_SHOWN: &[&str] = &[
-    "display:none",
-    "display: none",
-    "visibility:hidden",
-    "visibility: hidden",
-    "font-size:0",
-    "font-size: 0",
-    "opacity:0",
-    "color:white",
-    "color: white",
-    "color:#fff",
-    "[//]: #",
-    "[comment]: #",
-    "[_]: #",
+    "display:none", "display: none", "visibility:hidden", "visibility: hidden", "font-size:0", "font-size: 0",
+    "opacity:0", "color:white", "color: white", "color:#fff", "[//]: #", "[comment]: #", "[_]: #",
 ];
 
 /// A place in the text.

@@ -10,28 +10,9 @@ const NO_DOMAINS: &[&str] =
     &["example.com", "example.org", "example.net", "example", "test", "invalid", "localhost", "local", "internal"];
 /// Parts of commands that fetch and run, in lower case.
 const COMMANDS: &[&str] = &[
-    "| sh",
-    "|sh",
-    "| bash",
-    "|bash",
-    "| python",
-    "$(curl",
-    "$(wget",
-    "`curl",
-    "`wget",
-    "; curl ",
-    "&& curl ",
-    "; wget ",
-    "&& wget ",
-    "rm -rf /",
-    "rm -rf ~",
-    "nc -e",
-    "/dev/tcp/",
-    "base64 -d |",
-    "base64 --decode |",
-    "iex(",
-    "downloadstring(",
-    "eval(atob",
+    "| sh", "|sh", "| bash", "|bash", "| python", "$(curl", "$(wget", "`curl", "`wget", "; curl ", "&& curl ",
+    "; wget ", "&& wget ", "rm -rf /", "rm -rf ~", "nc -e", "/dev/tcp/", "base64 -d |", "base64 --decode |", "iex(",
+    "downloadstring(", "eval(atob",
 ];
 
 /// Where a value stands.
@@ -162,13 +143,8 @@ mod tests {
             assert!(is_address(address), "{address}");
         }
         for none in [
-            "https://example.com/x",
-            "a@example.org",
-            "http://localhost:1",
-            "@types/node",
-            "user@host",
-            "https://{host}/x",
-            "git@github",
+            "https://example.com/x", "a@example.org", "http://localhost:1", "@types/node", "user@host",
+            "https://{host}/x", "git@github",
         ] {
             assert!(!is_address(none), "{none}");
         }

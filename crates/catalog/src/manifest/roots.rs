@@ -83,13 +83,7 @@ fn tells_root(sentence: &str) -> bool {
     let lower = sentence.to_lowercase();
     let has = |some: &[&str]| some.iter().any(|word| lower.contains(word));
     has(&[
-        "relative to",
-        "must be below",
-        "must be under",
-        "must be inside",
-        "must be within",
-        "limited to",
-        "only below",
+        "relative to", "must be below", "must be under", "must be inside", "must be within", "limited to", "only below",
     ]) && has(&["path", "file", "folder", "director", "workbook", "repositor"])
 }
 

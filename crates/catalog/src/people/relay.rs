@@ -262,20 +262,9 @@ mod tests {
             assert!(shown["elicitationId"] == "1" && shown["url"].as_str().is_some_and(str::is_ascii), "{shown}");
         }
         for url in [
-            "http://example.com/",
-            "javascript:alert(1)",
-            "file:///etc/passwd",
-            "ftp://example.com/",
-            "data:text/html,x",
-            "vscode://open?x",
-            "https://github.com@evil.example/",
-            "https://u:p@example.com/",
-            "not a url",
-            "",
-            "https://",
-            "http://localhost.evil.example/",
-            "ms-settings:x",
-            "about:blank",
+            "http://example.com/", "javascript:alert(1)", "file:///etc/passwd", "ftp://example.com/",
+            "data:text/html,x", "vscode://open?x", "https://github.com@evil.example/", "https://u:p@example.com/",
+            "not a url", "", "https://", "http://localhost.evil.example/", "ms-settings:x", "about:blank",
             "HTTPS:\u{0}//x",
         ] {
             assert!(ask(url).is_err(), "{url}");

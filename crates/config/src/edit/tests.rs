@@ -176,11 +176,7 @@ fn a_value_of_a_server_is_written_where_the_server_is() {
 #[test]
 fn a_file_that_is_not_toml_or_cannot_be_edited_is_refused() {
     for text in [
-        "[servers.a",
-        "a = 1\na = 2",
-        "{\"mcpServers\": {}}",
-        "[servers.a]\n[servers.a]\n",
-        "x = \u{1}",
+        "[servers.a", "a = 1\na = 2", "{\"mcpServers\": {}}", "[servers.a]\n[servers.a]\n", "x = \u{1}",
         "servers = \"x\"",
     ] {
         let outcome = Edit::parse(Path::new(FILE), text).and_then(|edit| edit.with(&entry("a", "a", &pairs())));

@@ -9,20 +9,8 @@ const WIDEST: usize = 80;
 
 /// Keys that concern the host alone, such as the tools that it does not ask about: the server works without them.
 const OF_THE_HOST: &[&str] = &[
-    "$schema",
-    "alwaysAllow",
-    "autoApprove",
-    "dev",
-    "displayName",
-    "gallery",
-    "icon",
-    "icons",
-    "name",
-    "source",
-    "tags",
-    "title",
-    "trust",
-    "version",
+    "$schema", "alwaysAllow", "autoApprove", "dev", "displayName", "gallery", "icon", "icons", "name", "source",
+    "tags", "title", "trust", "version",
 ];
 
 /// A part that is lost, so that the server may not work as it did in its host.

@@ -21,17 +21,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
 /// Variables that a program inherits: enough to reach the person's desktop. None holds a credential.
 const INHERITED: &[&str] = &[
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DISPLAY",
-    "HOME",
-    "LANG",
-    "PATH",
-    "SYSTEMROOT",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "WAYLAND_DISPLAY",
-    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "HOME", "LANG", "PATH", "SYSTEMROOT", "TMPDIR", "TZ", "USER",
+    "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR",
 ];
 
 /// Tells people, at once.

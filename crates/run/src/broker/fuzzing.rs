@@ -21,28 +21,8 @@ const STEPS: u64 = 300_000;
 const MOST: usize = 100_000;
 
 const LEAVES: &[&str] = &[
-    "a",
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    "\\u0000",
-    "\\\"",
-    "$serde_json::private::Number",
-    "password",
-    "ghp_",
-    "a@b.cd",
-    "1",
-    "<<EMAIL:1>>",
-    "eyJ",
-    "-----BEGIN ",
-    "null",
-    "0,",
-    "[0],",
-    "{\"\":0},",
-    "jsonrpc",
+    "a", "{", "}", "[", "]", ",", ":", "\\u0000", "\\\"", "$serde_json::private::Number", "password", "ghp_", "a@b.cd",
+    "1", "<<EMAIL:1>>", "eyJ", "-----BEGIN ", "null", "0,", "[0],", "{\"\":0},", "jsonrpc",
 ];
 
 /// Checks that a server's line is parsed in linear memory, that its values take the measured memory, and that its text

@@ -13,17 +13,8 @@ use base::{limits, random};
 
 /// Requests that call no server: the next daemon may answer them as well.
 const REPEATABLE: [&str; 11] = [
-    "initialize",
-    "logging/setLevel",
-    "ping",
-    "prompts/list",
-    "resources/list",
-    "resources/subscribe",
-    "resources/templates/list",
-    "resources/unsubscribe",
-    "server/discover",
-    "subscriptions/listen",
-    "tools/list",
+    "initialize", "logging/setLevel", "ping", "prompts/list", "resources/list", "resources/subscribe",
+    "resources/templates/list", "resources/unsubscribe", "server/discover", "subscriptions/listen", "tools/list",
 ];
 /// Stream of changes, which is opened again at any number of daemons.
 const LISTEN: &str = "subscriptions/listen";

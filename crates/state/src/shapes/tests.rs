@@ -255,21 +255,8 @@ fn keys_that_look_like_data_make_a_map() {
         assert!(matches!(shape.object, Some(Object::Map(_))), "{key:?}: {shape:?}");
     }
     for key in [
-        "id",
-        "createdAt",
-        "max-results",
-        "First Name",
-        "$schema",
-        "@type",
-        "sha256",
-        "address_2",
-        "class",
-        "größe",
-        "名前",
-        "_links",
-        "URL",
-        "node_id",
-        "getURLForIP",
+        "id", "createdAt", "max-results", "First Name", "$schema", "@type", "sha256", "address_2", "class", "größe",
+        "名前", "_links", "URL", "node_id", "getURLForIP",
     ] {
         let shape = Shape::of(&json!({ key: 1, "name": "x" }), &Given::default());
         assert!(matches!(shape.object, Some(Object::Fields(_))), "{key:?}: {shape:?}");
@@ -301,15 +288,8 @@ fn keys_that_look_like_data_make_a_map() {
 #[test]
 fn no_first_row_of_data_passes_for_a_header() {
     for text in [
-        "Ann,Berlin\nBob,Paris",
-        "Ann,30\nBob,25",
-        "Name;Alice Smith\nAge;42",
-        "api-key\tswordfish\nttl\t3600",
-        "ann@x.org,Ann\nbob@x.org,Bob",
-        "a,b",
-        "a,a\n1,2",
-        "name,age\nAnn,30,x",
-        "name,\"age\nAnn,30",
+        "Ann,Berlin\nBob,Paris", "Ann,30\nBob,25", "Name;Alice Smith\nAge;42", "api-key\tswordfish\nttl\t3600",
+        "ann@x.org,Ann\nbob@x.org,Bob", "a,b", "a,a\n1,2", "name,age\nAnn,30,x", "name,\"age\nAnn,30",
     ] {
         let kind = Text::of(text, &BTreeSet::new());
         assert!(!matches!(kind, Text::Tables(..)), "{text:?}: {kind:?}");
@@ -376,21 +356,9 @@ fn values() -> impl Strategy<Value = Value> {
         Just("x".to_owned()),
         Just("a\nb".to_owned()),
         prop::sample::select(vec![
-            "id,name\n1,x",
-            "id;name\n1;\"x\"",
-            "a,b\n1,2",
-            "c,d\n1,2",
-            "2026-01-02",
-            "2026-01-02T03:04:05Z",
-            "1.5",
-            "NO",
-            "EUR",
-            "{\"a\": 1}\n{\"b\": 2}",
-            "{\"a\": \"x\"}\n[]",
-            "a: b\nc: d",
-            "version: 1\n---\nx",
-            "version: 1\nn: 2\n\nx",
-            "---\nn: 1\n---\nx",
+            "id,name\n1,x", "id;name\n1;\"x\"", "a,b\n1,2", "c,d\n1,2", "2026-01-02", "2026-01-02T03:04:05Z", "1.5",
+            "NO", "EUR", "{\"a\": 1}\n{\"b\": 2}", "{\"a\": \"x\"}\n[]", "a: b\nc: d", "version: 1\n---\nx",
+            "version: 1\nn: 2\n\nx", "---\nn: 1\n---\nx",
         ])
         .prop_map(str::to_owned),
         Just("{\"a\": [1, {\"b\": null}]}".to_owned()),

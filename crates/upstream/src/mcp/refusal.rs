@@ -55,15 +55,7 @@ impl Refusal {
 /// True if the words of an error say that a session is lost.
 pub(super) fn is_lost_session(words: &str) -> bool {
     const LOST: [&str; 10] = [
-        "not found",
-        "expired",
-        "invalid",
-        "no valid",
-        "unknown",
-        "terminated",
-        "not exist",
-        "no such",
-        "closed",
+        "not found", "expired", "invalid", "no valid", "unknown", "terminated", "not exist", "no such", "closed",
         "lost",
     ];
     let words = words.to_lowercase();

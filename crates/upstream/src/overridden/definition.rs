@@ -8,19 +8,8 @@ use config::Override;
 
 /// Keywords beside `properties` that may speak of an argument.
 const BESIDE: [&str; 13] = [
-    "$ref",
-    "allOf",
-    "anyOf",
-    "dependencies",
-    "dependentRequired",
-    "dependentSchemas",
-    "else",
-    "if",
-    "not",
-    "oneOf",
-    "propertyNames",
-    "then",
-    "unevaluatedProperties",
+    "$ref", "allOf", "anyOf", "dependencies", "dependentRequired", "dependentSchemas", "else", "if", "not", "oneOf",
+    "propertyNames", "then", "unevaluatedProperties",
 ];
 /// Folders of definitions that come along with a part of a schema.
 const FOLDERS: [&str; 2] = ["$defs", "definitions"];

@@ -12,24 +12,8 @@ const MAX_FIX: usize = 500;
 
 /// Globals of every script besides the servers.
 const API: &[&str] = &[
-    "forge",
-    "manifest",
-    "console",
-    "setTimeout",
-    "call_tool",
-    "try_call",
-    "parallel",
-    "defer",
-    "read_resource",
-    "prompt",
-    "stash",
-    "results",
-    "ls",
-    "cat",
-    "search",
-    "json",
-    "print",
-    "struct",
+    "forge", "manifest", "console", "setTimeout", "call_tool", "try_call", "parallel", "defer", "read_resource",
+    "prompt", "stash", "results", "ls", "cat", "search", "json", "print", "struct",
 ];
 
 /// Names of servers and of the script API that are spelt alike.

@@ -15,23 +15,9 @@ const MAX_PARAMETERS: usize = 500;
 /// Headers of HTTP itself, which no parameter sets; OpenAPI ignores the first three. The last ones would make a call that only
 /// reads, by its method, one that writes.
 const NOT_SET: &[&str] = &[
-    "accept",
-    "content-type",
-    "authorization",
-    "connection",
-    "content-length",
-    "cookie",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
+    "accept", "content-type", "authorization", "connection", "content-length", "cookie", "expect", "host",
+    "keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "x-http-method",
+    "x-http-method-override", "x-method-override",
 ];
 
 /// Parts by their names in a document.
