@@ -264,6 +264,7 @@ async fn a_script_without_its_language_runs_in_the_one_that_it_parses_in() {
         // It parses as both, and uses what only JavaScript has.
         ("console.log([1].length)", "1"),
         ("JSON.stringify([1])", "[1]"),
+        ("return await people.list_teams({})", "payments"),
     ];
     for (code, says) in cases {
         let answer = session.call("execute", json!({"code": code})).await;

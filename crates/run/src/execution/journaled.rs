@@ -96,8 +96,8 @@ impl ExecutionContext {
         Ok(Request { language, code, timeout, dry_run, past, save_as })
     }
 
-    /// The language in which a script parses. If it does in both, then it awaits nothing, and Starlark calls without, unless
-    /// it uses what only JavaScript has. It is parsed in a place for scripts, as every script.
+    /// The language in which a script parses. If it does in both, then in Starlark, unless it uses what only JavaScript has,
+    /// or awaits calls with an object. It is parsed in a place for scripts, as every script.
     async fn language_of(&self, code: &str) -> Result<Option<Language>> {
         let pool = &self.workers.pool;
         let _place = pool.place(pool.enter(&self.workers.turn)?, self.limits.wall).await?;
@@ -106,6 +106,7 @@ impl ExecutionContext {
         let is_foreign = starlark.as_ref().is_none_or(|script| {
             script.outline.names.iter().any(|name| OF_JAVASCRIPT.contains(&name.name.as_str()))
                 || code.contains("forge.callTool(")
+                || (code.contains("await ") && code.contains("({"))
         });
         if is_foreign && parsed(Language::Javascript).await.is_some() {
             return Ok(Some(Language::Javascript));
