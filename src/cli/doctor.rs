@@ -249,8 +249,9 @@ fn confined(name: &str, examined: base::error::Result<Examined>, report: &mut Re
 /// Disabled servers that refer to variables, all of which are set: nothing is left but to enable them.
 fn only_off(config: &Config) -> BTreeSet<String> {
     let text = config.path.as_ref().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-    let (table, files) = (toml::from_str::<toml::Table>(&text).unwrap_or_default(), config.file_variables());
-    let is_set = |name: String| process_env(&name).is_some() || files.contains_key(&name);
+    let table = toml::from_str::<toml::Table>(&text).unwrap_or_default();
+    // A file of variables may have the credential of another server under that name.
+    let is_set = |name: String| process_env(&name).is_some();
     let servers = table.get("servers").and_then(toml::Value::as_table).into_iter().flatten();
     let off = servers.filter(|(name, entry)| {
         let names: Vec<String> = variables(&json!(entry).to_string()).collect();
