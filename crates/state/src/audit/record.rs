@@ -337,10 +337,8 @@ impl Line {
             run: String,
         }
         if !text.starts_with("{\"event\":") {
-            return serde_json::from_str(text)
-                .ok()
-                .filter(|record: &Box<Record>| !record.id.is_empty())
-                .map(Self::Ended);
+            let record: Option<Box<Record>> = serde_json::from_str(text).ok();
+            return record.filter(|record| !record.id.is_empty()).map(Self::Ended);
         }
         let Event { run } = serde_json::from_str(text).ok().filter(|event: &Event| !event.run.is_empty())?;
         Some(Self::Sent(run, serde_json::from_str(text).ok()?, serde_json::from_str(text).ok()?))
