@@ -77,8 +77,7 @@ impl Client {
     /// # Errors
     /// When the tools cannot be listed.
     pub(super) async fn list(self: &Arc<Self>, progress: &Progress) -> Result<Listing> {
-        let mut listing = Listing::default();
-        listing.offered = self.revision.get();
+        let mut listing = Listing { offered: self.revision.get(), ..Listing::default() };
         let (mut tools, mut resources, mut prompts, mut declares) = (true, true, true, true);
         if let Some(info) = self.service.peer_info() {
             listing.protocol = info.protocol_version.to_string();
