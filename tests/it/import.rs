@@ -168,7 +168,7 @@ fn no_reference_gets_the_credential_of_another_server() {
         for step in order {
             let written = step.iter().map(|index| fence.write(files[*index].0, &files[*index].1));
             let written: Vec<_> = written.collect();
-            let named = written.iter().map(|file| path(file));
+            let named = written.iter().map(path);
             let append = fence.work().join("forge.toml").exists().then_some("--append");
             let args: Vec<&str> = append.into_iter().chain(["--import"]).chain(named).collect();
             finish(fence.forgefs([&["init"], &args[..]].concat()).env("OTHER", "mine"), "").success();
