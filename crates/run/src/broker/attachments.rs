@@ -199,7 +199,7 @@ fn handle_within(text: &str, kept: usize) -> Option<&str> {
         let handle = &rest[..rest.len() - behind.trim_start_matches(|c: char| c.is_ascii_digit()).len()];
         position(handle).filter(|position| *position < kept && handle.len() < text.len()).map(|_| handle)
     };
-    text.match_indices(HANDLE).find_map(handle)
+    text.match_indices(HANDLE).filter(|_| kept > 0).find_map(handle)
 }
 
 /// The binary data of a content block.

@@ -7,6 +7,10 @@ const JAVASCRIPT: [&str; 5] = ["javascript", "js", "typescript", "ts", "node"];
 
 /// Takes a text for the value that it stands for; if it is none that the schema has, the form of one.
 pub(super) fn misfit(schema: &Value, value: &mut Value) -> Option<String> {
+    if schema.get("enum").is_none() && schema.get("type").is_some_and(|kind| kind == "string") {
+        // Scripts are long: they are not copied.
+        return (!value.is_string()).then(|| "a text".to_owned());
+    }
     let text = value.as_str().map(str::trim).unwrap_or_default().to_owned();
     let read = || serde_json::from_str::<Value>(&text.to_ascii_lowercase()).ok();
     if schema.get("enum").is_some() {
@@ -30,7 +34,6 @@ pub(super) fn misfit(schema: &Value, value: &mut Value) -> Option<String> {
         "integer" => (value.is_u64(), "a whole number"),
         "boolean" => (value.is_boolean(), "true or false"),
         "array" => (value.is_array(), "a list of texts"),
-        "string" => (value.is_string(), "a text"),
         _ => (true, ""),
     };
     (!fits).then(|| form.to_owned())

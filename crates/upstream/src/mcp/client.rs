@@ -87,7 +87,7 @@ impl Client {
         }
     }
 
-    /// Where a server could not ask in its revision, has the next connection made with one in which it can, and says so.
+    /// The words for a server that could not ask in its revision, if these say so: the next connection uses an older one.
     fn needs_initialize(&self, words: &str) -> Option<String> {
         if self.is_old() || !words.contains(CANNOT_ASK) {
             return None;

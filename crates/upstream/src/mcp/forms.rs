@@ -7,6 +7,10 @@ use serde_json::{Map, Value};
 
 /// Most references and alternatives that one field leads through.
 const MAX_FOLDS: usize = 8;
+/// Most fields of a form that is folded.
+const MAX_FIELDS: usize = 100;
+/// Most bytes of its schema, which each reference may copy.
+const MAX_SCHEMA: usize = 64 << 10;
 /// Constraints that a form can do without, since the server checks its answer: the least useful first.
 const NEEDLESS: [&str; 6] = ["format", "default", "minLength", "maxLength", "minimum", "maximum"];
 
@@ -19,7 +23,11 @@ pub(super) fn read<T: DeserializeOwned>(mut params: Value) -> Result<T, String> 
         whole(most);
     }
     if let Some(Value::Object(schema)) = params.get_mut("requestedSchema") {
+        let fields = schema.get("properties").and_then(Value::as_object).map_or(0, Map::len);
         let all = Value::Object(schema.clone());
+        if fields > MAX_FIELDS || all.to_string().len() > MAX_SCHEMA {
+            return Err(format!("the form has more than {MAX_FIELDS} fields, or {MAX_SCHEMA} bytes of schema"));
+        }
         schema.entry("type").or_insert("object".into());
         schema.entry("properties").or_insert(Value::Object(Map::new()));
         for (name, field) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {

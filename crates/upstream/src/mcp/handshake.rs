@@ -32,7 +32,7 @@ const REFUSALS: [i32; 4] = [-32_602, -32_600, -32_601, -32_022];
 /// Number of the offer without capabilities.
 const NO_CAPABILITIES: u8 = 2;
 
-/// What a server accepted after it had refused more, or kept silent.
+/// The offer that a server accepted after it had refused more, or kept silent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offer {
