@@ -196,7 +196,7 @@ async fn an_address_on_another_origin_is_refused() {
     let fence = Fence::new();
     let url = format!("http://127.0.0.1:{port}/sse");
     fence.write("forge.toml", &format!("[servers.old]\ntransport = \"sse\"\nurl = \"{url}\"\n"));
-    let listing = fence.run(["ls"]).stdout;
+    let listing = fence.run(["ls", "old"]).stdout;
     assert!(listing.contains("an address on another origin, http://127.0.0.1:1"), "{listing}");
 }
 
@@ -229,7 +229,7 @@ fn a_long_address_is_refused() {
     let url = endless(format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n{events}"), b"");
     let fence = Fence::new();
     fence.write("forge.toml", &format!("[servers.old]\ntransport = \"sse\"\nurl = \"{url}\"\n"));
-    let listing = fence.run(["ls"]).stdout;
+    let listing = fence.run(["ls", "old"]).stdout;
     assert!(listing.contains("an address of 9217 bytes, over the limit of 8192"), "{listing}");
 }
 
@@ -252,7 +252,7 @@ fn endless_heads_and_bodies_of_http_are_given_up() {
             let part: &[u8] = if name == "headers" { b"" } else { &PART };
             let url = endless(head.clone(), part);
             fence.write("forge.toml", &format!("[servers.s]\ntransport = \"{transport}\"\nurl = \"{url}\"\n"));
-            let output = fence.run(["ls"]);
+            let output = fence.run(["ls", "s"]);
             assert!(output.stdout.contains("failed"), "{name} over {transport}: {output:?}");
             let longest = output.stdout.lines().map(str::len).max().unwrap_or_default();
             assert!(longest < 2_000, "{name} over {transport}: a line of {longest} bytes");

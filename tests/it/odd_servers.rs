@@ -295,7 +295,7 @@ fn the_revision_that_a_server_accepts_is_kept_and_offered_first() {
             .map(|line| line.rsplit(' ').next().unwrap_or_default().to_owned())
             .collect::<Vec<_>>()
     };
-    fence.run(["ls"]).success();
+    fence.run(["list", "--check"]).success();
     assert_eq!(offers(kinds[0]), ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]);
     assert_eq!(offers(kinds[1]), ["2025-11-25", "2025-03-26"]);
     assert_eq!(offers(kinds[2]), ["2025-11-25"]);
@@ -328,8 +328,8 @@ fn a_stream_that_names_no_address_leaves_the_refusal_of_the_post() {
         "forge.toml",
         &config(&across(&[("found", "2024-11-05")], &["posts 404 silent", "posts 422 silent"]), &web),
     );
-    let listed = fence.run(["ls"]).stdout;
-    for refusal in ["HTTP 404 Not Found: no", "HTTP 422 Unprocessable Entity: no"] {
+    for (server, refusal) in [("s0", "HTTP 404 Not Found: no"), ("s1", "HTTP 422 Unprocessable Entity: no")] {
+        let listed = fence.run(["ls", server]).stdout;
         assert!(listed.contains(refusal), "{listed}");
     }
 }
