@@ -430,8 +430,14 @@ async fn a_server_sees_only_the_allowed_part_of_the_environment() {
     let fence = Fence::new();
     let path = fence.write("forge.toml", &format!("{config}env = {{ TOKEN = \"${{SECRET_TOKEN}}\" }}\n"));
     let mut command = fence.forgefs(["--config", &path.to_string_lossy(), "call", "faulty", "leak"]);
-    let output =
-        crate::client::finish(command.env("SECRET_TOKEN", "tok-123456").env("OTHER", "other-secret"), "").success();
+    let proxies = [("HTTPS_PROXY", "http://proxy.invalid:3128"), ("http_proxy", "http://user:word@proxy.invalid:3128")];
+    command
+        .envs([("SECRET_TOKEN", "tok-123456"), ("OTHER", "other-secret"), ("SSL_CERT_FILE", "/ca.pem")])
+        .envs(proxies);
+    let output = crate::client::finish(&mut command, "").success();
+    for (word, is_inherited) in [("proxy.invalid:3128", true), ("/ca.pem", true), ("http_proxy", false)] {
+        assert_eq!(output.stdout.contains(word), is_inherited, "{word}: {}", output.stdout);
+    }
     // It has the secret, which no answer and no error shows.
     assert!(
         output.stdout.contains("\"TOKEN\":\"[redacted]\"") && output.stdout.contains("\"PATH\""),

@@ -226,11 +226,16 @@ fn filled(form: &str, seed: u64) -> (String, Vec<String>) {
     });
     let mut text = text.replace("\\n", "\n").replace("\\\n", "\\n").replace("\\u200b", "\u{200b}");
     // From the innermost on, since encoded text may be encoded again.
-    let encoded = regex::Regex::new("(b64|pct|html|json|uni|zw)⟨([^⟨⟩]*)⟩").expect("a pattern");
+    let encoded = regex::Regex::new("(b64|mime|hex|pct|html|json|uni|zw)⟨([^⟨⟩]*)⟩").expect("a pattern");
     while let Some(found) = encoded.captures(&text) {
         let (place, inner) = (found.get(0).expect("a match").range(), &found[2]);
         let new = match &found[1] {
             "b64" => base64(inner.as_bytes()),
+            "mime" => {
+                let digits: Vec<char> = base64(inner.as_bytes()).chars().collect();
+                digits.chunks(76).map(String::from_iter).collect::<Vec<_>>().join("\r\n")
+            }
+            "hex" => inner.bytes().map(|byte| format!("{byte:02x}")).collect(),
             "pct" => inner
                 .chars()
                 .map(|c| if c.is_ascii_alphanumeric() { c.to_string() } else { format!("%{:02X}", c as u32) })
@@ -240,8 +245,8 @@ fn filled(form: &str, seed: u64) -> (String, Vec<String>) {
             "uni" => inner.chars().map(|c| format!("\\u{:04x}", c as u32)).collect(),
             _ => inner.chars().flat_map(|c| [c, '\u{200b}']).collect(),
         };
-        if matches!(&found[1], "b64" | "zw") {
-            made_up.push(new.clone());
+        if matches!(&found[1], "b64" | "mime" | "hex" | "zw") {
+            made_up.extend(new.lines().map(str::to_owned));
         }
         text.replace_range(place, &new);
     }

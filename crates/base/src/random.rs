@@ -29,3 +29,10 @@ pub fn number() -> u32 {
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// The bytes that pairs of hexadecimal digits stand for; `None` for other text.
+pub fn from_hex(digits: &str) -> Option<Vec<u8>> {
+    let is_digits = digits.len().is_multiple_of(2) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    is_digits.then(|| digits.as_bytes().chunks_exact(2).map(byte).collect())?
+}

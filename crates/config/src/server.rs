@@ -19,10 +19,13 @@ use super::{
     Amount, Approval, Confinement, Credential, Override, Rate, Relays, Tasks, ToolRule, Transport, overrides, spending,
 };
 
-/// Variables that a server inherits. The rest of the gateway's environment stays with the gateway.
+/// Variables that a server inherits, and its way out of a network with a proxy or certificates of its own. The rest of the
+/// gateway's environment stays with the gateway.
 pub const INHERITED: &[&str] = &[
-    "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER",
-    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+    "ALL_PROXY", "CURL_CA_BUNDLE", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "LANG", "LC_ALL", "LOGNAME",
+    "NODE_EXTRA_CA_CERTS", "NO_PROXY", "PATH", "REQUESTS_CA_BUNDLE", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TEMP",
+    "TERM", "TMP", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+    "all_proxy", "http_proxy", "https_proxy", "no_proxy",
 ];
 
 /// One `[servers.<name>]` entry.

@@ -1,4 +1,4 @@
-//! Base64: finds secrets in it, and checks content declared as binary.
+//! Base64 and hexadecimal: finds secrets in them, and checks content declared as binary.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -7,15 +7,18 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use super::scan::{self, Found, rank, run};
 use super::vendors::alnum;
 use crate::secret;
+use base::random;
 
-/// Shortest run of base64 that is decoded.
+/// Shortest run of digits that is decoded.
 const SHORTEST: usize = 24;
+/// Shortest line of base64 that goes on in the next one: MIME breaks at 76 digits, PEM at 64.
+const WRAPPED: usize = 60;
 /// Characters at the start of a run that must decode to plain text.
 const SAMPLE: usize = 16;
 /// Levels of nested base64. Each is three quarters of the one around it.
 const LEVELS: usize = 2;
 
-/// Finds secrets in base64-encoded text; the whole run is one.
+/// Finds secrets in text that is encoded as base64 or hexadecimal; the whole run is one.
 pub(super) fn find(text: &str, found: &mut Vec<Found>) {
     find_in(text, LEVELS, found);
 }
@@ -23,16 +26,49 @@ pub(super) fn find(text: &str, found: &mut Vec<Found>) {
 fn find_in(text: &str, levels: usize, found: &mut Vec<Found>) {
     let mut at = 0;
     while at < text.len() {
-        let length = run(text, at, text.len(), is_digit);
+        let mut length = run(text, at, text.len(), is_digit);
         if length >= SHORTEST
-            && let Some(inner) = plain_text(&text[at..at + length])
-            && let Some(Found { label, rank, .. }) = worst(&inner, levels)
+            && let Some((inner, all)) = decoded(text, at, length)
         {
-            let to = at + length + run(text, at + length, 2, |byte| byte == b'=');
-            found.push(Found { from: at, to, label, rank });
+            length = all;
+            if let Some(Found { label, rank, .. }) = worst(&inner, levels) {
+                let to = at + length + run(text, at + length, 2, |byte| byte == b'=');
+                found.push(Found { from: at, to, label, rank });
+            }
         }
         at += length + run(text, at + length, text.len(), |byte| !is_digit(byte));
     }
+}
+
+/// The text that the run of `first` digits at `at` encodes, and the length of the run with the lines in which it goes on.
+fn decoded(text: &str, at: usize, first: usize) -> Option<(String, usize)> {
+    let line = &text[at..at + first];
+    if let Some(plain) = hexadecimal(line) {
+        return Some((plain, first));
+    }
+    if !is_plain(&decode(&line[..SAMPLE])?) {
+        return None;
+    }
+    let length = wrapped(text, at, first);
+    if length == first {
+        return Some((String::from_utf8(decode(whole(line))?).ok()?, first));
+    }
+    let digits: String = text[at..at + length].split(['\r', '\n']).collect();
+    Some((String::from_utf8_lossy(&decode(whole(&digits))?).into_owned(), length))
+}
+
+/// Length of the base64 at `at`, whose first line has `line` digits, with the lines in which it goes on.
+fn wrapped(text: &str, at: usize, line: usize) -> usize {
+    let (mut length, mut last) = (line, line);
+    while last == line && line >= WRAPPED && line.is_multiple_of(4) {
+        let gap = run(text, at + length, 2, |byte| matches!(byte, b'\r' | b'\n'));
+        last = run(text, at + length + gap, line + 1, is_digit);
+        if gap == 0 || last == 0 || last > line {
+            break;
+        }
+        length += gap + last;
+    }
+    length
 }
 
 /// Finds the gravest secret in decoded text. Tokens known only by name are skipped: cursors of lists are such texts.
@@ -47,14 +83,18 @@ fn worst(inner: &str, levels: usize) -> Option<Found> {
     Some(Found { rank: worst.rank.min(rank::SHAPE), ..worst })
 }
 
-fn plain_text(run: &str) -> Option<String> {
-    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t') || *byte >= 0x80;
-    if !decode(&run[..SAMPLE])?.iter().all(is_plain) {
-        return None;
-    }
-    // Leftover digits at the end make no whole byte.
-    let whole = run.len() - usize::from(run.len() % 4 == 1);
-    String::from_utf8(decode(&run[..whole])?).ok()
+fn is_plain(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t') || *byte >= 0x80)
+}
+
+/// The digits without those at the end that make no whole byte.
+fn whole(digits: &str) -> &str {
+    &digits[..digits.len() - usize::from(digits.len() % 4 == 1)]
+}
+
+/// The text that pairs of hexadecimal digits encode.
+fn hexadecimal(digits: &str) -> Option<String> {
+    String::from_utf8(random::from_hex(digits)?).ok().filter(|plain| is_plain(plain.as_bytes()))
 }
 
 pub(super) fn is_digit(byte: u8) -> bool {

@@ -129,7 +129,11 @@ impl Program<'_> {
     }
 }
 
-/// Variables that a server inherits from the gateway.
+/// Variables that a server inherits from the gateway, but for the password of a proxy: that is no server's unless its `env`
+/// says so.
 fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
-    INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (*key, value)))
+    let values = INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (*key, value)));
+    values.filter(|(key, value)| {
+        !key.to_ascii_lowercase().ends_with("_proxy") || !value.as_encoded_bytes().contains(&b'@')
+    })
 }

@@ -4,6 +4,8 @@ use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
+use base::random;
+
 /// Shortest runs that are decoded, in characters.
 const BASE64: usize = 24;
 const HEXADECIMAL: usize = 32;
@@ -60,8 +62,8 @@ fn base64(run: &str) -> Option<String> {
 }
 
 fn hexadecimal(run: &str) -> Option<String> {
-    let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
-    prose(run.as_bytes().chunks_exact(2).map(byte).collect::<Option<Vec<u8>>>()?)
+    // A leftover digit at the end makes no whole byte.
+    prose(random::from_hex(&run[..run.len() / 2 * 2])?)
 }
 
 /// Escapes in a row; `digits` is 0 if a `;` ends each.
