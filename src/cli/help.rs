@@ -1,5 +1,6 @@
 //! Help of the command line: its commands in groups, and an example for each.
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Command, CommandFactory as _};
 
 use super::{Cli, Ui, about};
@@ -21,6 +22,24 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Operate", &["doctor", "daemon", "reload", "completions", "help"]),
 ];
 
+/// Words of other tools, and the command lines for them.
+const FOREIGN: &[(&[&str], &str)] = &[
+    (&["version"], "--version"),
+    (&["status", "health", "config", "validate"], "doctor"),
+    (&["install", "setup"], "connect"),
+    (&["import", "migrate"], "init --import"),
+    (&["start", "server", "up", "mcp", "stdio", "http"], "serve"),
+    (&["stop", "down"], "daemon stop"),
+    (&["restart"], "reload"),
+    (&["logs", "log", "history"], "audit list"),
+    (&["tools", "get", "inspect", "show"], "ls"),
+    (&["servers", "ps"], "list"),
+    (&["exec", "execute", "eval"], "run"),
+    (&["login"], "auth login"),
+    (&["ui", "web", "dashboard"], "console"),
+    (&["add-json", "add-server"], "add"),
+];
+
 /// Below the commands.
 const FOOT: &str = include_str!("help_foot.txt");
 /// Arguments of an example for each command, one a line.
@@ -33,6 +52,20 @@ pub(super) fn command() -> Command {
     command.mut_subcommands(|sub| exemplified(sub, "")).help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options of every command:\n{{options}}{{after-help}}"
     ))
+}
+
+/// The error with a command in place of a first word that another tool has for it: clap suggests by letters alone.
+pub(super) fn translated<S: PartialEq<str>>(mut error: clap::Error, args: &[S]) -> clap::Error {
+    let typed = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(typed)) if args.get(1).is_some_and(|first| first == typed.as_str()) => typed.as_str(),
+        _ => return error,
+    };
+    if let Some((_, here)) = FOREIGN.iter().find(|(words, _)| words.contains(&typed)) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        let tip = format!("`forgefs {here}` is the command for it");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// A command of the one at `above`, with its examples, those of its own commands among them, behind what it says itself.
@@ -114,6 +147,20 @@ mod tests {
         }
         let text = groups(&command);
         assert!(text.lines().all(|line| line.len() <= 80 && !line.contains('{')), "{text}");
+    }
+
+    #[test]
+    fn a_word_of_another_tool_leads_to_a_command_that_is_there() {
+        use clap::error::ErrorKind::{InvalidSubcommand, UnknownArgument};
+        for (foreign, here) in FOREIGN.iter().flat_map(|(words, here)| words.iter().map(move |word| (word, here))) {
+            let args = ["forgefs", foreign].map(str::to_owned);
+            let error = command().try_get_matches_from(&args).expect_err("not a word of ours");
+            let text = translated(error, &args).to_string();
+            assert!(text.contains(&format!("tip: `forgefs {here}` is")) && !text.contains("similar"), "{text}");
+            let found = command().try_get_matches_from(["forgefs"].into_iter().chain(here.split(' ')));
+            let kind = found.err().map(|error| error.kind());
+            assert!(!matches!(kind, Some(InvalidSubcommand | UnknownArgument)), "{here}: {kind:?}");
+        }
     }
 
     #[test]

@@ -207,7 +207,7 @@ fn run_with(args: &[std::ffi::OsString], engines: &[&str]) -> u8 {
     let ui = Ui;
     about::set_engines(engines);
     let wants_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
-    let matches = help::command().try_get_matches_from(args);
+    let matches = help::command().try_get_matches_from(args).map_err(|error| help::translated(error, args));
     let format = match &matches {
         Ok(matches) => format(matches),
         Err(_) if wants_json => reports::Format::Json,

@@ -28,6 +28,10 @@ impl<'c> Check<'c> {
             _ => return Err(Halt::Unreadable("a schema is neither an object nor a boolean".to_owned())),
         };
         self.spend(4 + 2 * map.len())?;
+        // OpenAPI's word, which servers use in JSON Schema too.
+        if value.is_null() && map.get("nullable") == Some(&Value::Bool(true)) {
+            return Ok(true);
+        }
         if self.levels == MAX_LEVELS {
             return Err(Halt::TooDeep);
         }
