@@ -20,6 +20,13 @@ pub fn is_hidden(c: char) -> bool {
     is_format(c) || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fffe}' | '\u{ffff}' | '\u{e1000}'..='\u{10ffff}')
 }
 
+/// True for a letter that is read from right to left.
+pub fn is_rtl(c: char) -> bool {
+    matches!(c,
+        '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}' | '\u{10800}'..='\u{10fff}'
+        | '\u{1e800}'..='\u{1efff}')
+}
+
 /// True for an invisible character where writing or emoji have one.
 pub fn is_usual(c: char, before: Option<char>, after: Option<char>) -> bool {
     let is_pictograph = |c: char| {

@@ -28,7 +28,7 @@ pub use canon::{canonical_json, digest, identity_json, pretty_json, short_digest
 pub use definition::Definition;
 pub use editors::editor_files;
 pub use forge::{forge_dts, forge_pyi};
-pub use hidden::{is_format, is_hidden, is_usual};
+pub use hidden::{is_format, is_hidden, is_rtl, is_usual};
 pub use ident::{assign_idents, is_tool_ident};
 pub use observed::Observed;
 pub use path::At;

@@ -149,6 +149,24 @@ fn stubs_are_written_once_and_drift_is_found() {
     fence.write("notes/a.txt", "mine");
     let output = fence.run(["--config", &config, "stubs", "generate", "--out", "notes"]);
     assert!(output.code == Some(2) && output.stderr.contains("no stub tree"), "{output:?}");
+    // So do things that lie in a tree, also one that somebody else called so.
+    for mine in
+        ["stubs/src/main.c", "stubs/thesis.txt", "stubs/README.md", "stubs/tickets/notes.md", "stubs/tickets/a.py"]
+    {
+        let file = fence.write(mine, "mine");
+        let output = fence.run(generate);
+        let name = mine.trim_start_matches("stubs/");
+        assert!(
+            output.code == Some(2) && output.stderr.contains(&format!("1 foreign file, such as {name}")),
+            "{output:?}"
+        );
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "mine");
+        std::fs::remove_file(&file).expect("it is there");
+    }
+    // Tools and servers that are gone leave the tree.
+    fence.write("other.json", r#"{"other": {"tools": [{"name": "get", "inputSchema": {"type": "object"}}]}}"#);
+    fence.run(["stubs", "generate", "--out", "stubs", "--from", "other.json"]).success();
+    assert!(!stub.exists() && fence.work().join("stubs/other/get.pyi").exists());
 }
 
 #[test]

@@ -78,6 +78,28 @@ fn whatever_is_in_the_place_of_the_configuration_the_start_ends() {
 }
 
 #[test]
+fn a_configuration_that_another_user_laid_into_an_open_folder_starts_nothing() {
+    let fence = Fence::new();
+    let file = fence.write("forge.toml", "[servers.evil]\ncommand = \"touch\"\nargs = [\"ran\"]\n");
+    if chown(&file, Some(65_534), None).is_err() {
+        return skipped("only root gives a file to another user");
+    }
+    let mode = |mode: u32| fs::set_permissions(fence.work(), fs::Permissions::from_mode(mode)).expect("a mode");
+    for (open, args, says) in [
+        (0o1777, vec!["ls"], Some("belongs to another user, in a folder that everyone can write to")),
+        (0o1777, vec!["--config", "forge.toml", "ls"], None),
+        (0o755, vec!["ls"], None),
+    ] {
+        mode(open);
+        let output = fence.run(&args);
+        assert_eq!(output.code, Some(if says.is_some() { 2 } else { 0 }), "{args:?}: {output:?}");
+        assert!(says.is_none_or(|says| output.stderr.contains(says)), "{output:?}");
+        assert_eq!(fence.work().join("ran").exists(), says.is_none(), "{args:?}");
+        let _ = fs::remove_file(fence.work().join("ran"));
+    }
+}
+
+#[test]
 fn whatever_is_in_the_place_of_a_tool_list_the_start_ends() {
     let fence = Fence::new();
     for (thing, _) in things(&fence) {

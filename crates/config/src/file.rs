@@ -1,6 +1,7 @@
 //! Finds and reads the file.
 
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::document::position;
@@ -19,7 +20,7 @@ impl Config {
     /// the process's own directory, and gives the short name that reads best in errors.
     ///
     /// # Errors
-    /// A file given explicitly does not exist.
+    /// A file given explicitly does not exist, or one that was not given is planted.
     pub fn find(explicit: Option<&Path>, env: Env<'_>, cwd: &Path) -> Result<Option<PathBuf>, ConfigError> {
         if let Some(path) = explicit {
             return named(path, cwd, "--config");
@@ -27,8 +28,17 @@ impl Config {
         if let Some(path) = variable(env, "FORGEFS_CONFIG") {
             return named(&path, cwd, "$FORGEFS_CONFIG");
         }
-        if cwd.join("forge.toml").exists() {
-            return Ok(Some(cwd.join("forge.toml")));
+        let here = cwd.join("forge.toml");
+        if here.exists() {
+            return match is_planted(&here) {
+                true => Err(ConfigError::of_file(
+                    &here,
+                    "",
+                    "belongs to another user, in a folder that everyone can write to",
+                )
+                .with_hint("`--config forge.toml` takes it all the same: its servers run as you")),
+                false => Ok(Some(here)),
+            };
         }
         Ok(of_user(env).filter(|path| path.exists()))
     }
@@ -40,6 +50,14 @@ impl Config {
         let found = || Self::find(None, env, cwd).ok().flatten();
         named.or_else(found).or_else(|| of_user(env)).unwrap_or_else(|| cwd.join("forge.toml"))
     }
+}
+
+/// True for a file that another user may have laid into the path of those who work in its folder, such as one in `/tmp`.
+fn is_planted(file: &Path) -> bool {
+    let is_own = |uid: u32| uid == 0 || uid == nix::unistd::geteuid().as_raw();
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_open = folder.metadata().is_ok_and(|folder| folder.mode() & 0o002 != 0);
+    is_open && [file.symlink_metadata(), file.metadata()].into_iter().flatten().any(|file| !is_own(file.uid()))
 }
 
 /// A path in the environment.

@@ -80,7 +80,7 @@ pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, budget: usize) ->
     }
     let matters = |call: &CallRecord| (call.may_have_written() || call.outcome != Outcome::Ok) && !is_shown(call);
     let listed = calls.iter().zip(1..).filter(|(call, _)| matters(call));
-    let list: String = grouped(listed, |call| (call.args.as_str().into(), call.outcome.to_string()))
+    let list: String = grouped(listed, |call| (call.shown_args().into(), call.outcome.to_string()))
         .into_iter()
         .map(|line| format!("\n  {line}"))
         .collect();
@@ -96,7 +96,7 @@ pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, budget: usize) ->
 /// Calls of a dry run in order, each with its verdict and outcome. Equal reads of other arguments are one line.
 pub(crate) fn dry(calls: &[CallRecord]) -> Vec<String> {
     grouped(calls.iter().zip(1..), |call| {
-        let args = if call.is_write { call.args.as_str().into() } else { None };
+        let args = if call.is_write { call.shown_args().into() } else { None };
         (args, format!("{}; {}", call.verdict, call.outcome))
     })
 }
@@ -133,7 +133,7 @@ fn grouped<'a>(
         let others = if count > 1 && !are_same { ", …" } else { "" };
         // A script may have names from anywhere: none passes for a line of the gateway.
         let [server, tool] = [&first.server, &first.tool].map(|name| people::line(&brief(name)).into_owned());
-        format!("{number}. {server}.{tool}({}{others}){times} → {became}", first.args)
+        format!("{number}. {server}.{tool}({}{others}){times} → {became}", first.shown_args())
     };
     groups.into_iter().map(line).collect()
 }

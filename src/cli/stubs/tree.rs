@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use super::Failure;
 use crate::cli::findings::{ACCEPTED, Accepted};
 use base::json;
-use base::limits::PIN_FILE;
+use base::limits::{PIN_FILE, PIN_TREE};
+use base::text::counted;
 use base::tree::{Kind, Tree};
 use catalog::manifest::LOCK;
 use state::shapes::Shapes;
@@ -18,6 +19,9 @@ use state::shapes::Shapes;
 const MAX_TREE: usize = 1 << 30;
 /// File of the observed shapes that a tree was written with.
 pub(super) const OBSERVED: &str = "observed.json";
+
+/// Ends of the files of a tool.
+const TOOL_FILES: [&str; 4] = [".pyi", ".d.ts", ".md", ".json"];
 
 /// Observed shapes by server identifier.
 pub(super) type ByServer = BTreeMap<String, Shapes>;
@@ -38,13 +42,19 @@ pub(super) struct Change {
 }
 
 /// Writes `files` below `dir` and removes files of an earlier tree; returns the number of changed files. Refuses a
-/// folder with other contents. Replaces a link in place of a file, and refuses one in place of a folder.
+/// folder that has files of another kind. Replaces a link in place of a file, and refuses one in place of a folder.
 pub(super) fn write(dir: &Path, files: &Files) -> Result<usize, Failure> {
     let tree = Tree::make(dir).map_err(|error| Failure::of_path(dir, error))?;
     let old = tree.entries().map_err(|error| Failure::of_path(dir, error))?;
     if !old.is_empty() && old.get(LOCK) != Some(&Kind::File) {
         return Err(Failure::usage(format!("{} is not empty and has no {LOCK}: it is no stub tree", dir.display()))
             .hint("choose an empty folder"));
+    }
+    let foreign = foreign(&tree, &old, files).map_err(|error| Failure::of_path(&dir.join(LOCK), error))?;
+    if let [first, ..] = foreign.as_slice() {
+        let what = format!("{} has {}, such as {first}", dir.display(), counted(foreign.len(), "foreign file"));
+        return Err(Failure::usage(format!("nothing was written: {what}"))
+            .hint("move them to another folder, or choose an empty one"));
     }
     let mut changed = 0;
     for (path, content) in files {
@@ -60,6 +70,31 @@ pub(super) fn write(dir: &Path, files: &Files) -> Result<usize, Failure> {
         changed += 1;
     }
     Ok(changed)
+}
+
+/// Files of `old` that neither `files` has nor an earlier tree, by the names in its lock.
+fn foreign<'o>(tree: &Tree, old: &'o BTreeMap<String, Kind>, files: &Files) -> io::Result<Vec<&'o str>> {
+    const AT_ROOT: [&str; 6] = [OBSERVED, ACCEPTED, "forge.pyi", "forge.d.ts", "tools.pyi", "tools.d.ts"];
+    const IN_FOLDER: [&str; 2] = ["README.md", "__init__.pyi"];
+    let lock = if old.is_empty() { Vec::new() } else { tree.read(LOCK, PIN_TREE.max as u64)? };
+    let lock = String::from_utf8_lossy(&lock);
+    let mut listed: BTreeSet<&str> = lock.lines().filter_map(|line| Some(line.split_once(' ')?.1)).collect();
+    listed.extend(files.keys().map(String::as_str));
+    let folders: BTreeSet<&Path> = listed.iter().flat_map(|path| Path::new(path).ancestors().skip(1)).collect();
+    let is_of_tree = |path: &str| {
+        let of_tool = TOOL_FILES
+            .iter()
+            .filter_map(|end| path.strip_suffix(end))
+            .any(|stem| listed.contains(format!("{stem}.pyi").as_str()));
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let names: &[&str] = if folder.is_empty() { &AT_ROOT } else { &IN_FOLDER };
+        of_tool || listed.contains(path) || (folders.contains(Path::new(folder)) && names.contains(&name))
+    };
+    Ok(old
+        .iter()
+        .filter(|(path, kind)| **kind == Kind::File && !is_of_tree(path))
+        .map(|(path, _)| path.as_str())
+        .collect())
 }
 
 fn is_text(tree: &Tree, path: &str, content: &str) -> bool {

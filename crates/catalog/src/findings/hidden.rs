@@ -1,6 +1,6 @@
 //! Text that a reader does not see, and text that moves what a reader sees.
 
-use stubgen::{is_hidden, is_usual};
+use stubgen::{is_hidden, is_rtl, is_usual};
 
 use super::fold;
 use super::rules::{self, Rule, Severity};
@@ -98,7 +98,6 @@ fn controls(text: &str, hits: &mut Vec<Hit>) {
 }
 
 fn invisible(text: &str, hits: &mut Vec<Hit>) {
-    let is_rtl = |c: char| matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}' | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}');
     let has_rtl = text.chars().any(is_rtl);
     let (mut row, mut total, mut first, mut in_words) = (0, 0, None, 0);
     let mut worst = Severity::Note;

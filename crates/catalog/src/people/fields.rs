@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use serde_json::Value;
+use stubgen::is_rtl;
 
 use super::{fits, quoted, words};
 use base::error::Result;
@@ -18,20 +19,21 @@ const TAIL: usize = 80;
 
 /// Words in names of fields that decide about a call: recipient, cost, object.
 const DECISIVE: &str = "account accounts address addresses amount amounts assignee assignees bcc bic branch cc \
-    channel channels cmd command commands cost currency database dest destination dir directory domain email \
-    emails endpoint file filename files folder force from host hostname href iban invitee invitees link mail \
-    member members org organization owner owners path paths permission permissions phone price project public \
-    quantity query recipient recipients recursive ref repo repos repository role roles sender sql statement table \
-    target targets to total uri url urls user username users visibility wallet";
+    channel channels cmd code command commands cost currency database dest destination dir directory domain email \
+    emails endpoint expression file filename files folder force from function host hostname href iban invitee \
+    invitees link mail member members org organization owner owners path paths permission permissions phone price \
+    project public quantity query recipient recipients recursive ref repo repos repository role roles script sender \
+    sql statement table target targets to total uri url urls user username users visibility wallet";
 
-/// Lines of all fields: decisive ones first, then short ones, then long texts with a counted middle.
+/// Lines of all fields: decisive ones first, then short ones, then long texts with a counted middle. `raw` are the arguments
+/// before redaction: a decisive text counts with all its bytes, and says how many were in it.
 ///
 /// # Errors
 /// `APPROVAL_DENIED` when they are more than a person can be shown, or a decisive field is too long.
-pub fn fields(arguments: &Value) -> Result<Vec<String>> {
+pub fn fields(arguments: &Value, raw: &Value) -> Result<Vec<String>> {
     let mut all = Vec::new();
     let root = Path { text: String::new(), is_decisive: false, leaf: false };
-    collect(arguments, &root, &mut all)?;
+    collect(arguments, Some(raw), &root, &mut all)?;
     // Stable: fields of one rank keep their order.
     all.sort_by_key(|(rank, _)| *rank);
     let lines: Vec<String> = all.into_iter().map(|(_, line)| line).collect();
@@ -70,29 +72,39 @@ impl Path {
     }
 }
 
-fn collect(value: &Value, path: &Path, all: &mut Vec<(u8, String)>) -> Result<()> {
+fn collect(value: &Value, raw: Option<&Value>, path: &Path, all: &mut Vec<(u8, String)>) -> Result<()> {
     let shown = match value {
         Value::Object(object) if !object.is_empty() => {
-            return object.iter().try_for_each(|(key, value)| collect(value, &path.key(key), all));
+            return object
+                .iter()
+                .try_for_each(|(key, value)| collect(value, raw.and_then(|raw| raw.get(key)), &path.key(key), all));
         }
         Value::Array(items) if !items.is_empty() => match in_a_row(items) {
             Some(row) => row,
             None => {
                 let mut items = items.iter().enumerate();
-                return items.try_for_each(|(position, item)| collect(item, &path.item(position), all));
+                return items.try_for_each(|(position, item)| {
+                    collect(item, raw.and_then(|raw| raw.get(position)), &path.item(position), all)
+                });
             }
         },
         Value::String(text) if is_long(text, SHORT) && !path.leaf => folded(text),
         Value::String(text) => {
-            fits(&limits::DECISIVE, text.len())?;
+            fits(&limits::DECISIVE, raw.and_then(Value::as_str).unwrap_or(text).len())?;
             format!("{}{}", quoted(text), if path.is_decisive { remark(text) } else { "" })
         }
         other => other.to_string(),
     };
+    let hidden = match raw.filter(|raw| path.is_decisive && *raw != value) {
+        Some(raw) => {
+            format!(" ({} bytes, some redacted)", raw.as_str().map_or_else(|| raw.to_string().len(), str::len))
+        }
+        None => String::new(),
+    };
     fits(&limits::SHOWN_NAME, path.text.len())?;
     let is_short = !matches!(value, Value::String(text) if is_long(text, SHORT));
     let equals = if path.text.is_empty() { "" } else { " = " };
-    all.push((path.rank(is_short), format!("{}{equals}{shown}", path.text)));
+    all.push((path.rank(is_short), format!("{}{equals}{shown}{hidden}", path.text)));
     fits(&limits::SHOWN_FIELDS, all.len())
 }
 
@@ -141,7 +153,6 @@ fn remark(text: &str) -> &'static str {
             '\u{370}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}' | '\u{2100}'..='\u{214f}' | '\u{ab70}'..='\u{abbf}'
             | '\u{ff21}'..='\u{ff5a}' | '\u{1d400}'..='\u{1d7ff}')
     };
-    let is_rtl = |c| matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}');
     if has_latin && text.contains(is_lookalike) {
         " (mixes alphabets)"
     } else if text.contains(is_rtl) {
@@ -182,7 +193,7 @@ mod tests {
             "a": 1, "body": long, "items": [{"amount": 5, "note": "n"}], "labels": ["p", "q"],
             "to": ["a@example.com", "b@example.com"], "we ird\n▌ to": true, "nothing": null, "none": {},
         });
-        let lines = fields(&arguments).expect("it can be shown");
+        let lines = fields(&arguments, &arguments).expect("it can be shown");
         let digest = stubgen::digest(&long);
         let expected = [
             "items[0].amount = 5".to_owned(),
@@ -221,11 +232,11 @@ mod tests {
             (json!({"rows": (0..200).map(|_| "y".repeat(299)).collect::<Vec<_>>()}), "arguments"),
             (json!({"n".repeat(600): 1}), "name of a field"),
         ] {
-            let error = fields(&arguments).expect_err(what);
+            let error = fields(&arguments, &arguments).expect_err(what);
             assert!(error.code == ErrorCode::ApprovalDenied && error.message.contains(what), "{error}");
         }
-        assert_eq!(fields(&json!({"rows": many(400)})).expect("it fits").len(), 400);
-        assert_eq!(fields(&json!({})).expect("it fits"), ["{}"]);
-        assert_eq!(fields(&json!("x://y")).expect("it fits"), ["\"x://y\""]);
+        assert_eq!(fields(&json!({"rows": many(400)}), &Value::Null).expect("it fits").len(), 400);
+        assert_eq!(fields(&json!({}), &json!({})).expect("it fits"), ["{}"]);
+        assert_eq!(fields(&json!("x://y"), &json!("x://y")).expect("it fits"), ["\"x://y\""]);
     }
 }

@@ -28,7 +28,7 @@ fn check_shown(data: &[u8]) {
     }
     let arguments: Value = serde_json::from_str(&input.json(PIECES, 20_000)).unwrap_or_else(|_| json!({ "to": text }));
     let bytes = arguments.to_string().len();
-    let (lines, memory) = spent(|| super::fields(&arguments));
+    let (lines, memory) = spent(|| super::fields(&arguments, &arguments));
     holds(&limits::SHOWN_MEMORY, bytes, memory.peak, &arguments);
     holds(&limits::SHOWN_MEMORY, bytes, memory.total / CHURN, &arguments);
     match lines {

@@ -1,6 +1,7 @@
 //! Forwards servers' questions: the server is named first, and its text cannot pass for the gateway's own words or for
 //! another field.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Map, Value, json};
@@ -15,7 +16,10 @@ use upstream::Ask;
 const SECRETS: &str = "password, passwd, passphrase, passcode, pwd, credential, credentials, apikey, api key, \
     secret key, client secret, shared secret, access token, auth token, api token, bearer token, refresh token, \
     personal access token, private key, ssh key, cvv, cvc, card number, credit card, pin code, otp, one time code, \
-    one time password, recovery phrase, recovery code, seed phrase";
+    one time password, recovery phrase, recovery code, seed phrase, passwort, kennwort, mot de passe, contrasena, \
+    contraseña, senha, wachtwoord";
+/// Words with which a message asks for them.
+const REQUESTS: &str = "enter, type, provide, paste, input, give, need";
 /// Words that suffice in the name of a field.
 const SECRET_NAMES: &str = "secret, token, pin";
 
@@ -51,6 +55,8 @@ fn message(server: &str, what: &str, params: &mut Map<String, Value>) -> Result<
 }
 
 fn by_form(server: &str, params: &mut Map<String, Value>) -> Result<()> {
+    let asked = spoken(params.get("message").and_then(Value::as_str).unwrap_or_default());
+    let is_for_secret = has(&asked, SECRETS) && has(&asked, REQUESTS);
     message(server, "; your answer goes to that server", params)?;
     let Some(Value::Object(schema)) = params.get_mut("requestedSchema") else { return Ok(()) };
     fits(&limits::FORM, Value::Object(schema.clone()).to_string().len())?;
@@ -62,7 +68,7 @@ fn by_form(server: &str, params: &mut Map<String, Value>) -> Result<()> {
             return Err(refused("a field of its form has a name with characters that cannot be seen"));
         }
         let Value::Object(field) = field else { continue };
-        if asks_for_secret(name, field) {
+        if asks_for_secret(name, field, is_for_secret) {
             let why = format!("it asks for `{name}` by a form, and MCP forbids to ask for secrets so");
             return Err(refused(why).hint("the server has to ask by URL (elicitation of mode `url`)"));
         }
@@ -88,23 +94,30 @@ fn show(key: &str, value: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// True if a free-form field is named or described as a secret.
-fn asks_for_secret(name: &str, field: &Map<String, Value>) -> bool {
+/// True if a free-form field is named or described as a secret, or is one of a form that asks for it.
+fn asks_for_secret(name: &str, field: &Map<String, Value>, is_for_secret: bool) -> bool {
     let is_free =
         field.get("type").and_then(Value::as_str).is_none_or(|kind| matches!(kind, "string" | "integer" | "number"))
             && !["enum", "oneOf", "const"].iter().any(|key| field.contains_key(*key));
     let text = |key: &str| field.get(key).and_then(Value::as_str).unwrap_or_default();
-    let has = |words: &str, known: &str| known.split(", ").any(|known| words.contains(&format!(" {known} ")));
     let (names, description) = ([spoken(name), spoken(text("title"))], spoken(text("description")));
     is_free
-        && (names.iter().any(|name| has(name, SECRETS) || has(name, SECRET_NAMES))
+        && (is_for_secret
+            || names.iter().any(|name| has(name, SECRETS) || has(name, SECRET_NAMES))
             || has(&description, SECRETS)
             || text("format") == "password")
 }
 
+/// True if one of the known words is among these.
+fn has(words: &str, known: &str) -> bool {
+    known.split(", ").any(|known| words.contains(&format!(" {known} ")))
+}
+
 /// Words of a name or a sentence in lower case, each between spaces.
 fn spoken(text: &str) -> String {
-    format!(" {} ", words(text).join(" "))
+    let is_spaced = text.split(' ').all(|word| word.chars().count() == 1);
+    let text = if is_spaced { text.replace(' ', "").into() } else { Cow::Borrowed(text) };
+    format!(" {} ", words(&text).join(" "))
 }
 
 fn by_url(server: &str, params: &mut Map<String, Value>) -> Result<()> {

@@ -259,7 +259,7 @@ impl Broker {
         if self.is_planned(asked, &wanted) {
             return Ok(Approval::Plan);
         }
-        let fields = people::fields(&arguments(asked)).map_err(|error| {
+        let fields = shown(arguments(asked)).map_err(|error| {
             error.context(format_args!("{} needs approval, and cannot be shown whole", asked.label()))
         })?;
         let parked = self.parked(call, asked, reasons).await?;
@@ -432,14 +432,21 @@ pub(super) fn consent(asked: &PendingCall<'_>, reason: &Reason) -> Consent {
     Consent { server, origin, tool, digest, rule: reason.to_string() }
 }
 
-/// Arguments as the script wrote them, without secrets and without the values of placeholders.
+/// Lines of all arguments, without secrets.
+///
+/// # Errors
+/// See [`people::fields`].
+pub(super) fn shown(arguments: Value) -> Result<Vec<String>> {
+    people::fields(&redact::json(Surface::Log, arguments.clone()), &arguments)
+}
+
+/// Arguments as the script wrote them, without the values of placeholders.
 pub(super) fn arguments(asked: &PendingCall<'_>) -> Value {
     let written = asked.written.and_then(|written| serde_json::from_str(written).ok());
-    let arguments = written.unwrap_or_else(|| match asked.operation {
+    written.unwrap_or_else(|| match asked.operation {
         Operation::List | Operation::Connect => Value::Null,
         Operation::Tool { arguments, .. } | Operation::Prompt { arguments, .. } => Value::Object(arguments.clone()),
         Operation::Resource { uri, .. } => Value::String(uri.clone()),
         Operation::Complete { params, .. } => Value::Object(params.clone()),
-    });
-    redact::json(Surface::Log, arguments)
+    })
 }

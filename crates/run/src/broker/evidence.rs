@@ -246,6 +246,7 @@ impl Broker {
             definition: definition(asked).to_owned(),
             args_hash,
             reads: asked.is_read(),
+            sealed: asked.is_sealed(),
             again,
             ask: evidence.open.lock().get(&op).and_then(|request| request.ask.clone()),
         };

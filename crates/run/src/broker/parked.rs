@@ -12,6 +12,7 @@ use crate::approvals::{self, Approvals, Asker, Choice, Known, VERSION};
 use base::error::{Error, ErrorCode, Result};
 use base::time::{now_ms, rfc3339};
 use catalog::people;
+use redact::Surface;
 use state::journal::Waits;
 
 /// A call that may wait, and what is known of it.
@@ -114,7 +115,7 @@ impl Broker {
             call,
             label: format!("{}.{}", asked.entry.ident, asked.what()),
             labels: self.taint.now().labels,
-            arguments: arguments(asked),
+            arguments: redact::json(Surface::Log, arguments(asked)),
             question: self.message(asked, &reasons.join("; "), &[fields]),
             reasons,
             at_ms,

@@ -8,14 +8,13 @@ use serde_json::{Map, Value, json};
 use stubgen::ToolStub;
 use wire::{Args, Known, Site};
 
-use super::consent::Settled;
+use super::consent::{Settled, shown};
 use super::policy::PendingCall;
 use super::{Approval, Approver, Broker, Plan, arguments};
 use crate::session::Consent;
 use base::error::Result;
 use base::limits;
 use catalog::people::{self, MARK};
-use redact::Surface;
 use upstream::Operation;
 
 /// One planned call, or several alike.
@@ -69,7 +68,7 @@ impl Planned {
         let known = self.fields.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
         let often = if self.left.is_none() { ", as often as the script likes" } else { "" };
         let mut lines = vec![format!("{}{often}", people::line(&self.label))];
-        let fields = people::fields(&redact::json(Surface::Log, Value::Object(known)))?;
+        let fields = shown(Value::Object(known))?;
         lines.extend(fields.into_iter().map(|field| format!("  {field}")));
         let open: Vec<&str> =
             self.fields.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name.as_str()).collect();

@@ -24,6 +24,7 @@ pub(super) fn of(call: u64, asked: &PendingCall<'_>, labels: Labels) -> CallReco
         args,
         method: Some(asked.operation.method()),
         is_write: !asked.is_read(),
+        is_sealed: asked.is_sealed(),
         from: asked.from.and_then(Caller::scope).map(|scope| scope.label().to_owned()),
         ..record
     }

@@ -82,7 +82,7 @@ impl Failed {
                     .records()
                     .into_iter()
                     .filter(|record| record.outcome == Outcome::Running)
-                    .map(|record| format!("{}.{}({})", record.server, record.tool, record.args))
+                    .map(|record| format!("{}.{}({})", record.server, record.tool, record.shown_args()))
                     .collect();
                 let waiting = match running.is_empty() {
                     true => String::new(),
@@ -262,7 +262,7 @@ impl Failed {
         }
         // A connection has no arguments, and is no call of the script.
         if let Some(call) = self.call.as_ref().filter(|call| call.args != "null") {
-            let _ = write!(text, "\ncall: {}.{}({})", call.server, call.tool, call.args);
+            let _ = write!(text, "\ncall: {}.{}({})", call.server, call.tool, call.shown_args());
         }
         if let Some(data) = self.data.as_ref().filter(|_| !self.is_unrun) {
             let data = data.to_string();

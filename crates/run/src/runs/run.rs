@@ -248,8 +248,8 @@ fn as_word<S: Serializer>(state: &Outcome, serializer: S) -> Result<S::Ok, S::Er
 fn sent_call(sent: Sent) -> CallRecord {
     let asked = asked_call(sent.ask.as_ref());
     let (server, tool, args) = asked.unwrap_or_else(|| (sent.server, sent.tool, String::new()));
-    let (call, is_write, outcome) = (sent.op, !sent.reads, Outcome::Running);
-    CallRecord { call, server, tool, args, sent: true, is_write, outcome, ..CallRecord::default() }
+    let (call, is_write, is_sealed, outcome) = (sent.op, !sent.reads, sent.sealed, Outcome::Running);
+    CallRecord { call, server, tool, args, sent: true, is_write, is_sealed, outcome, ..CallRecord::default() }
 }
 
 /// Notes an answer to the call at a place. One that did not go out was refused, or answered by an earlier run.

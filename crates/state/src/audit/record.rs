@@ -157,6 +157,9 @@ pub struct CallRecord {
     /// The script that made it, if it is one that was called itself: `scripts.name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// True if a script with a lock made it: its arguments may hold what its caller may not read.
+    #[serde(skip)]
+    pub is_sealed: bool,
     /// Arguments, redacted and cut.
     pub args: String,
     /// Full digest of the arguments in canonical form, or of their text if invalid.
@@ -191,6 +194,11 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
+    /// The arguments for those who run the script.
+    pub fn shown_args(&self) -> &str {
+        if self.is_sealed { "…" } else { &self.args }
+    }
+
     /// True if an earlier run answered it.
     pub fn is_inherited(&self) -> bool {
         matches!(self.verdict, Verdict::Inherited(_))

@@ -129,6 +129,9 @@ pub struct Sent {
     /// True if the tool is annotated as read-only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reads: bool,
+    /// True if a script with a lock made it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sealed: bool,
     /// The call of an earlier run in whose place it is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<RunOp>,

@@ -32,6 +32,9 @@ pub(super) fn read<T: DeserializeOwned>(mut params: Value) -> Result<T, String> 
         schema.entry("properties").or_insert(Value::Object(Map::new()));
         for (name, field) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
             *field = folded(field.take(), &all);
+            if field["format"] == "password" {
+                return Err(format!("the form's field `{name}` is a password, which MCP forbids to ask for by a form"));
+            }
             if !is_readable(field) {
                 let kind = field.get("type").and_then(Value::as_str).unwrap_or("(none)");
                 return Err(format!("the form's field `{name}` is of type `{kind}`, or has options, that no form has"));
@@ -66,7 +69,8 @@ fn folded(field: Value, all: &Value) -> Value {
     }
     field.values_mut().for_each(whole);
     let mut field = Value::Object(field);
-    for key in NEEDLESS {
+    let is_password = field["format"] == "password";
+    for key in NEEDLESS.into_iter().filter(|key| *key != "format" || !is_password) {
         if let (false, Some(fields)) = (is_readable(&field), field.as_object_mut()) {
             fields.shift_remove(key);
         }

@@ -218,6 +218,11 @@ impl<'a> PendingCall<'a> {
         Self { entry, stub, operation, written: None, from: None }
     }
 
+    /// True if a script with a lock makes it.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.from.and_then(Caller::reviewed).is_some()
+    }
+
     /// The tool's identifier, or the operation for resources and prompts.
     pub(super) fn what(&self) -> Cow<'_, str> {
         self.stub.map_or_else(|| self.operation.name(), |stub| stub.ident.as_str().into())
