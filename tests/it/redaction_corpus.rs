@@ -222,6 +222,9 @@ fn filled(form: &str, seed: u64) -> (String, Vec<String>) {
         if value.len() >= 6 {
             made_up.push(value.clone());
         }
+        if value.len() > 1000 {
+            made_up.push(value[value.len() - 50..].to_owned());
+        }
         value
     });
     let mut text = text.replace("\\n", "\n").replace("\\\n", "\\n").replace("\\u200b", "\u{200b}");

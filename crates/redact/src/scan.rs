@@ -159,6 +159,9 @@ pub(super) fn merge(merged: &mut Vec<Found>, mut next: Found) {
     merged.push(next);
 }
 
+/// Least bytes of a secret that a rule may have ended at its own limit, in the midst of the secret.
+const CUT: usize = 2000;
+
 /// Replaces what was found; overlapping places become one.
 pub(super) fn replace<'t>(
     text: &'t str,
@@ -167,6 +170,9 @@ pub(super) fn replace<'t>(
 ) -> Cow<'t, str> {
     if found.is_empty() {
         return Cow::Borrowed(text);
+    }
+    for found in found.iter_mut().filter(|found| found.to - found.from >= CUT) {
+        found.to += run(text, found.to, text.len(), |byte| vendors::base64(byte) || vendors::dotted(byte));
     }
     found.sort_unstable_by_key(|f| (f.from, std::cmp::Reverse(f.to), f.rank));
     let mut merged: Vec<Found> = Vec::with_capacity(found.len());

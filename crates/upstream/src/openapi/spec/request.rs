@@ -58,7 +58,12 @@ impl Plan {
             headers.insert(ACCEPT, accept);
         }
         let mut path = self.path.clone();
-        let (mut query, mut cookies) = (Pairs::new(limits::OPENAPI_QUERY.max, reserved), Vec::new());
+        let declared = |part: Part| {
+            let of_part = self.parameters.iter().filter(|parameter| parameter.part == part);
+            of_part.map(|parameter| parameter.name.as_str()).collect()
+        };
+        let mut query = Pairs::new(limits::OPENAPI_QUERY.max, reserved).beside(declared(Part::Query));
+        let mut cookies = Vec::new();
         for parameter in &self.parameters {
             let Some(value) = arguments.get(&parameter.argument) else { continue };
             let is_wrong = |why: &str| invalid(&parameter.argument, why);
@@ -88,7 +93,7 @@ impl Plan {
                 }
                 Part::Cookie => {
                     let none = BTreeSet::new();
-                    let mut pairs = Pairs::new(limits::OPENAPI_QUERY.max, &none);
+                    let mut pairs = Pairs::new(limits::OPENAPI_QUERY.max, &none).beside(declared(Part::Cookie));
                     pairs
                         .add(&parameter.name, value, parameter.style, parameter.explode)
                         .map_err(|why| is_wrong(&why))?;

@@ -59,11 +59,18 @@ pub(super) struct Pairs<'r> {
     most: usize,
     /// Names that only the configuration sets.
     reserved: &'r BTreeSet<String>,
+    /// Names of parameters, which the keys of another one's object are not.
+    declared: Vec<&'r str>,
 }
 
 impl<'r> Pairs<'r> {
     pub(super) fn new(most: usize, reserved: &'r BTreeSet<String>) -> Self {
-        Self { text: String::new(), most, reserved }
+        Self { text: String::new(), most, reserved, declared: Vec::new() }
+    }
+
+    /// The pairs of an operation with these parameters.
+    pub(super) fn beside(self, declared: Vec<&'r str>) -> Self {
+        Self { declared, ..self }
     }
 
     pub(super) fn into_text(self) -> String {
@@ -94,7 +101,7 @@ impl<'r> Pairs<'r> {
             Value::Object(fields) if explode => fields
                 .iter()
                 .filter_map(|(name, value)| Some((name, text(value)?)))
-                .try_for_each(|(name, value)| self.push(name, &encoded(&value))),
+                .try_for_each(|(name, value)| self.push_key(name, &encoded(&value))),
             Value::Object(fields) => {
                 let fields = fields.iter().filter_map(|(name, value)| Some([encoded(name), encoded(&text(value)?)]));
                 let parts: Vec<String> = fields.flatten().collect();
@@ -112,7 +119,15 @@ impl<'r> Pairs<'r> {
             Value::Array(items) => {
                 items.iter().enumerate().try_for_each(|(index, value)| self.deep(&format!("{name}[{index}]"), value))
             }
-            value => text(value).map_or(Ok(()), |value| self.push(name, &encoded(&value))),
+            value => text(value).map_or(Ok(()), |value| self.push_key(name, &encoded(&value))),
+        }
+    }
+
+    /// Adds the value of a key that the script chose.
+    fn push_key(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match self.declared.contains(&name) {
+            true => Err(format!("sets `{}`, which is a parameter of its own", brief(name))),
+            false => self.push(name, value),
         }
     }
 
@@ -178,6 +193,12 @@ mod tests {
         let mut pairs = Pairs::new(1000, &reserved);
         let error = pairs.add("filter", &json!({"api_key": "x"}), Style::Form, true).expect_err("it is the key's");
         assert!(error.contains("only the configuration"), "{error}");
+        let mut pairs = Pairs::new(1000, &reserved).beside(vec!["tenant", "f[x]", "f"]);
+        for (style, value) in [(Style::Form, json!({"tenant": "x"})), (Style::Deep, json!({"x": 1}))] {
+            let error = pairs.add("f", &value, style, true).expect_err("it is another parameter");
+            assert!(error.contains("a parameter of its own"), "{error}");
+        }
+        pairs.add("tenant", &json!("acme"), Style::Form, true).expect("its own name");
         let mut deep = json!(vec![1; 100]);
         for _ in 0..50 {
             deep = json!({ "long-name-of-a-level": deep });
