@@ -278,6 +278,24 @@ fn named_files_are_read_and_must_be_there() {
     assert!(missing.stderr.contains("missing.json: no such file"), "{}", missing.stderr);
 }
 
+/// As mcp-remote documents it, for hosts that cut arguments at spaces.
+#[test]
+fn a_variable_of_the_servers_own_is_left_to_the_program() {
+    let server = json!({"mcpServers": {"linear": {
+        "command": "npx", "args": ["mcp-remote", "https://mcp.example.com/sse", "--header", "Authorization:${AUTH_HEADER}"],
+        "env": {"AUTH_HEADER": "Bearer lin_api_0123456789abcdef0123"},
+    }}});
+    for file in [".cursor/mcp.json", ".mcp.json", "../home/.config/Claude/claude_desktop_config.json"] {
+        let fence = Fence::new();
+        fence.write(file, &server.to_string());
+        let output = init(&fence, &["--import"]).success();
+        let text = written(&fence);
+        assert!(text.contains("Authorization:$${AUTH_HEADER}") && !text.contains("enabled = false"), "{file}: {text}");
+        assert!(!text.contains("lin_api_") && !output.stderr.contains("lin_api_"), "{file}: {text}");
+        assert_eq!(text.matches("AUTH_HEADER}").count(), 2, "its value is kept: {file}: {text}");
+    }
+}
+
 #[test]
 fn where_there_is_nothing_nothing_is_written() {
     let fence = Fence::new();

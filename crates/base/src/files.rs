@@ -238,7 +238,7 @@ pub fn private() -> OpenOptions {
 pub enum Keep {
     /// A power failure may lose it.
     Cached,
-    /// Synced to disk.
+    /// Content and name are synced to disk, the name where the file system can.
     Synced,
 }
 
@@ -247,7 +247,9 @@ pub enum Keep {
 /// # Errors
 /// When it cannot be written; the old one is still there then.
 pub fn replace(path: &Path, content: &[u8], keep: Keep) -> io::Result<()> {
-    filled(path, content, keep)?.persist(path).map(drop).map_err(|error| error.error)
+    filled(path, content, keep)?.persist(path).map_err(|error| error.error)?;
+    sync_name(path, keep);
+    Ok(())
 }
 
 /// Creates a private file with this content, atomically; false, without effect, when something is at `path` already.
@@ -257,7 +259,16 @@ pub fn replace(path: &Path, content: &[u8], keep: Keep) -> io::Result<()> {
 pub fn create(path: &Path, content: &[u8], keep: Keep) -> io::Result<bool> {
     match filled(path, content, keep)?.persist_noclobber(path) {
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        created => created.map(|_| true).map_err(|error| error.error),
+        created => created.map(|_| sync_name(path, keep)).map(|()| true).map_err(|error| error.error),
+    }
+}
+
+/// Has the name of a new file written to disk. It is there all the same if its file system syncs no folders.
+fn sync_name(path: &Path, keep: Keep) {
+    if let Some(folder) = path.parent().filter(|_| keep == Keep::Synced)
+        && let Err(error) = sync_folder(if folder == Path::new("") { Path::new(".") } else { folder })
+    {
+        tracing::debug!(%error, file = %path.display(), "the name of a file is not synced");
     }
 }
 

@@ -249,8 +249,10 @@ impl Catalog {
                     .hint("try again in a few seconds; `ls /` shows its state");
             }
             ServerState::Disabled => {
-                return Error::new(ErrorCode::ServerNotFound, format!("server `{server}` is disabled"))
-                    .hint(format!("`forgefs enable {}` switches it on", entry.name));
+                return Error::new(ErrorCode::ServerNotFound, format!("server `{server}` is disabled")).hint(format!(
+                    "`forgefs enable {}` switches it on, and `forgefs reload` in a gateway that runs",
+                    entry.name
+                ));
             }
             _ => {}
         }

@@ -66,10 +66,8 @@ pub(super) fn keep(
     match after {
         Some(after) => files::replace(&path, after, Keep::Synced).map_err(written)?,
         None if before.is_some() => fs::remove_file(&path).map_err(written)?,
-        None => return Ok(true),
+        None => {}
     }
-    // An approval that is used up stays so when the power fails. Some file systems sync no folders.
-    files::sync_folder(folder).unwrap_or_else(|error| tracing::debug!(%error, "the folder of a record is not synced"));
     Ok(true)
 }
 

@@ -60,7 +60,7 @@ pub(super) fn switch(global: &Global, args: &NameArgs, on: bool, ui: Ui) -> Resu
         (false, _) => ui.note(&format!("{name} is {word} in {file} already; nothing was changed")),
     }
     target::tell_backup(backup.as_deref(), ui);
-    if on && is_edited.get() {
+    if on {
         ui.note(target::RELOAD);
     }
     Ok(0)

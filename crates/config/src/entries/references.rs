@@ -19,6 +19,8 @@ pub(super) struct Scope<'a> {
     pub(super) server: &'a str,
     /// True for a variable that no input may stand for.
     pub(super) is_other: &'a dyn Fn(&str) -> bool,
+    /// True for a variable that the server's own `env` sets, for the program to expand.
+    pub(super) is_own: &'a dyn Fn(&str) -> bool,
 }
 
 impl Scope<'_> {
@@ -28,16 +30,18 @@ impl Scope<'_> {
     }
 }
 
-/// Finds the references that the host expands.
+/// Finds the references that the host expands, or the program.
 pub(super) fn references(value: &str, scope: &Scope<'_>) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut from = 0;
-    while let Some(at) = value[from..].find("${").filter(|_| scope.expands) {
+    while let Some(at) = value[from..].find("${") {
         let start = from + at;
         match value[start..].find('}') {
             Some(end) => {
                 from = start + end + 1;
-                found.push((start, from));
+                if scope.expands || (scope.is_own)(&value[start + 2..from - 1]) {
+                    found.push((start, from));
+                }
             }
             None => break,
         }
@@ -102,6 +106,9 @@ pub fn variables(text: &str) -> impl Iterator<Item = String> {
 }
 
 fn one(inner: &str, scope: &Scope<'_>, out: &mut Text) {
+    if (scope.is_own)(inner) {
+        return out.text.push_str(&format!("$${{{inner}}}"));
+    }
     match inner.split_once(':') {
         Some(("env", name)) => variable(name, None, inner, out),
         Some(("input", id)) => input(id, scope, out),
@@ -210,6 +217,7 @@ mod tests {
                 hides: false,
                 server: "s",
                 is_other: &|name| name == "PATH",
+                is_own: &|name| name == "OWN",
             },
         )
     }
@@ -229,6 +237,7 @@ mod tests {
             ("${command:pick} ${file:/x}", "$${command:pick} $${file:/x}"),
             ("${unclosed", "$${unclosed"),
             ("${a b}", "$${a b}"),
+            ("X: ${OWN}", "X: $${OWN}"),
             ("$${TOKEN}", "$$${TOKEN}"),
         ] {
             assert_eq!(run(theirs).text, ours, "{theirs}");
@@ -243,8 +252,15 @@ mod tests {
 
     #[test]
     fn a_host_that_replaces_nothing_means_its_text_literally() {
-        let scope =
-            Scope { expands: false, project: None, inputs: &[], hides: false, server: "s", is_other: &|_| false };
+        let scope = Scope {
+            expands: false,
+            project: None,
+            inputs: &[],
+            hides: false,
+            server: "s",
+            is_other: &|_| false,
+            is_own: &|_| false,
+        };
         let text = translate("${TOKEN} ${file:/x}", &scope);
         assert_eq!((text.text.as_str(), text.needs.len()), ("$${TOKEN} $${file:/x}", 0));
         assert!(text.unknown.is_empty(), "its own text is no loss");

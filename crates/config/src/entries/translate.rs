@@ -21,6 +21,10 @@ use values::without;
 /// The reason why it is skipped.
 pub fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) -> Result<Entry, String> {
     let is_other = |name: &str| credentials.is_other(name);
+    let sets = |name: &str| {
+        ["env", "environment"].iter().any(|key| found.fields.get(*key).is_some_and(|env| env.get(name).is_some()))
+    };
+    let is_own = |name: &str| sets(name) && (credentials.real)(name).is_none();
     let scope = Scope {
         expands: found.place.host.expands(),
         project: found.place.project.as_deref(),
@@ -28,6 +32,7 @@ pub fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) -> Result
         hides: credentials.leave_out && credentials.kept.is_none(),
         server: &found.name,
         is_other: &is_other,
+        is_own: &is_own,
     };
     let entry = Entry { name: found.name.clone(), ..Entry::default() };
     let (fields, named) = (found.fields.clone(), BTreeMap::new());

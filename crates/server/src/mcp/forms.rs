@@ -9,6 +9,7 @@ const JAVASCRIPT: [&str; 5] = ["javascript", "js", "typescript", "ts", "node"];
 pub(super) fn misfit(schema: &Value, value: &mut Value) -> Option<String> {
     if schema.get("enum").is_none() && schema.get("type").is_some_and(|kind| kind == "string") {
         // Scripts are long: they are not copied.
+        *value = if value.is_number() { value.to_string().into() } else { value.take() };
         return (!value.is_string()).then(|| "a text".to_owned());
     }
     let text = value.as_str().map(str::trim).unwrap_or_default().to_owned();
@@ -20,7 +21,12 @@ pub(super) fn misfit(schema: &Value, value: &mut Value) -> Option<String> {
         let form = "\"javascript\" (also for TypeScript) or \"starlark\", for scripts like Python";
         return is_python.then(|| form.to_owned());
     }
-    let kind = schema.get("type")?.as_str()?;
+    let several = || serde_json::from_str::<Vec<String>>(&text).ok().filter(|all| !all.is_empty());
+    let Some(kind) = schema.get("type").and_then(Value::as_str) else {
+        // One text or several, as a text of JSON.
+        *value = several().filter(|_| text.starts_with('[')).map_or_else(|| value.take(), |all| json!(all));
+        return None;
+    };
     let read = match kind {
         "number" | "integer" | "boolean" => read().filter(|read| !read.is_string()),
         "array" if !text.is_empty() => {

@@ -17,6 +17,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use base::random;
+use base::text::brief;
+
 pub use follow::Follower;
 pub use history::{had_read, record, records};
 pub use hooks::HookRecord;
@@ -145,6 +148,9 @@ fn lost(error: &io::Error, path: &Path, entry: &Entry) {
 /// # Errors
 /// When it is missing, or does not match its digest.
 pub fn kept(path: &Path, digest: &str) -> io::Result<String> {
+    if random::from_hex(digest).is_none_or(|bytes| bytes.len() != 32) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{}` is no digest", brief(digest))));
+    }
     let text = std::fs::read_to_string(file::objects(path).join(digest))?;
     match stubgen::digest(&text) == digest {
         true => Ok(text),

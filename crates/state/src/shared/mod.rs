@@ -183,6 +183,7 @@ impl Shared {
             claims: Arc::clone(&claims),
             seen: Arc::clone(&seen),
             revocations,
+            unnoted: None,
             store: String::new(),
             replicas: Vec::new(),
         };
@@ -198,6 +199,8 @@ struct Heart {
     claims: Arc<Claims>,
     seen: Arc<Seen>,
     revocations: Revocations,
+    /// Tokens that could not be noted so far.
+    unnoted: Option<Revoked>,
     /// Server that has all that this replica knows; empty before the first.
     store: String,
     /// Replicas that were there with the last beat.
@@ -258,8 +261,10 @@ impl Heart {
             differs
         });
         let revoked: HashSet<String> = link.command(Cmd::smembers(self.keys.of("revoked", ""))).await?;
-        if let Some(all) = self.seen.learn(&revoked) {
-            self.revocations.keep(all).await;
+        if let Some(all) = self.seen.learn(&revoked).or_else(|| self.unnoted.take())
+            && !self.revocations.keep(all.clone()).await
+        {
+            self.unnoted = Some(all);
         }
         refresh(link, &self.keys, &self.seen).await?;
         Ok(is_settled == 1)

@@ -32,16 +32,17 @@ impl Revocations {
         String::from_utf8_lossy(&text.unwrap_or_default()).split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Writes all of them.
-    pub(super) async fn keep(&self, tokens: Revoked) {
-        let Some(file) = self.0.clone() else { return };
+    /// Writes all of them; false if that failed.
+    pub(super) async fn keep(&self, tokens: Revoked) -> bool {
+        let Some(file) = self.0.clone() else { return true };
         let write = move || {
             let lines: String = tokens.iter().map(|token| format!("{token}\n")).collect();
-            if let Err(error) = files::replace(&file, lines.as_bytes(), Keep::Synced) {
+            let written = files::replace(&file, lines.as_bytes(), Keep::Synced);
+            if let Err(error) = &written {
                 tracing::error!(%error, file = %file.display(), "tokens that were taken back could not be noted");
             }
-            Result::Ok(())
+            Result::Ok(written.is_ok())
         };
-        let _ = task::apart(write).await;
+        task::apart(write).await.unwrap_or(false)
     }
 }

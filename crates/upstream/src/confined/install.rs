@@ -16,7 +16,7 @@ use super::paths::Folders;
 use super::program::{Found, look_up, resolve};
 use super::{Server, apply, dead, helper, own_command, system};
 use base::error::Error;
-use base::files;
+use base::files::{self, Keep};
 use base::random;
 use base::text::head;
 use config::INHERITED;
@@ -43,7 +43,9 @@ pub(super) async fn install(server: &Server<'_>, launcher: &Launcher) -> Result<
             server.stderr.said(server.name, &what);
             let _ = fs::remove_file(folder.join(DONE));
             run(server, launcher, &folder).await?;
-            fs::write(folder.join(DONE), launcher.packages.join("\n")).map_err(unusable)?;
+            // The package may have laid a link in its place.
+            let done = launcher.packages.join("\n");
+            files::replace(&folder.join(DONE), done.as_bytes(), Keep::Cached).map_err(unusable)?;
         }
         program(launcher, &folder)
     };
@@ -74,7 +76,7 @@ fn folder(server: &Server<'_>, launcher: &Launcher) -> Result<PathBuf, Error> {
 async fn lock(folder: &Path) -> Result<fs::File, Error> {
     let path = folder.join(".lock");
     let unusable = |error| of_path(&path, error);
-    let file = files::private().write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
+    let file = files::open_lock(&path).map_err(unusable)?;
     while !files::try_lock(&file).map_err(unusable)? {
         tokio::time::sleep(BUSY).await;
     }
