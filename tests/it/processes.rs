@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Era, Fence, Session};
 use crate::faulty::{Log, all_end, faulty, log, runs, samples};
@@ -154,6 +154,27 @@ fn a_signal_right_behind_the_first_answer_ends_the_gateway_cleanly() {
         let ended = child.wait().expect("it ends");
         assert_eq!(ended.code(), Some(0), "round {round}: {ended}, after {answer}");
     }
+}
+
+#[test]
+fn a_gateway_whose_answers_are_not_read_any_more_ends_though_its_input_is_open() {
+    let fence = Fence::new();
+    fence.write("forge.toml", &samples());
+    let client = json!({"name": "test", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let ask =
+        |id: u8, method: &str, params: &Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+    let mut command = fence.forgefs(["serve"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    writeln!(stdin, "{}", ask(1, "initialize", &hello)).expect("it reads");
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    output.read_line(&mut String::new()).expect("it answers");
+    drop(output);
+    writeln!(stdin, "{}", ask(2, "ping", &json!({}))).expect("it reads");
+    assert!(child.wait().expect("it ends").success());
+    drop(stdin);
 }
 
 /// The reader of its answers is gone before the first one, or the disk that they go to is full.

@@ -14,7 +14,7 @@ use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, Notify, mpsc, watch};
 
 use super::admission::{Admission, Held};
 use super::message::{self, Read, answered_id, refusal, request_id};
@@ -108,6 +108,8 @@ impl Transport<RoleServer> for LineTransport {
         tokio::select! {
             message = self.received.recv() => message,
             () = answered => None,
+            // Without a reader of answers no request is carried out.
+            () = self.outgoing.lost.notified() => None,
         }
     }
 
@@ -232,12 +234,14 @@ impl Inlet {
 struct Outgoing {
     output: Arc<Mutex<Box<dyn AsyncWrite + Send + Unpin>>>,
     admission: Admission,
+    /// Told when the output cannot be written.
+    lost: Arc<Notify>,
 }
 
 impl Outgoing {
     fn new(output: impl AsyncWrite + Send + Unpin + 'static, admission: Admission) -> Self {
         let output: Box<dyn AsyncWrite + Send + Unpin> = Box::new(output);
-        Self { output: Arc::new(Mutex::new(output)), admission }
+        Self { output: Arc::new(Mutex::new(output)), admission, lost: Arc::default() }
     }
 
     /// A request is in flight until its answer has been written.
@@ -261,8 +265,11 @@ impl Outgoing {
 
     async fn write(&self, line: &[u8]) -> io::Result<()> {
         let mut output = self.output.lock().await;
-        output.write_all(line).await?;
-        output.flush().await
+        let written = async {
+            output.write_all(line).await?;
+            output.flush().await
+        };
+        written.await.inspect_err(|_| self.lost.notify_one())
     }
 }
 
