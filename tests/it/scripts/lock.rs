@@ -302,8 +302,19 @@ fn a_tool_with_only_from_is_called_by_the_scripts_that_it_names_alone() {
         let said = format!("{}{}", refused.stdout, refused.stderr);
         assert!(refused.code == Some(1) && said.contains(told), "{refused:?}");
     }
+    let note =
+        "export default async function () {\n  return await tickets.add_comment({ id: 1, body: \"HELD\" });\n}\n";
+    fence.write("scripts/note.js", note);
     fence.run(["scripts", "lock"]).success();
     assert!(lock(&fence).contains("tool = \"get_ticket\""), "{}", lock(&fence));
+    // What a locked script passes on may be what its caller may not read.
+    for (args, code) in [
+        (&["run", "--dry-run", "--lang", "js", "-"][..], "return await scripts.note()"),
+        (&["run", "--lang", "js", "-"], "await scripts.note(); throw new Error('stop')"),
+    ] {
+        let output = fence.run_with_input(args.iter().copied(), code);
+        assert!(output.stderr.contains("tickets.add_comment(…)") && !output.stderr.contains("HELD"), "{output:?}");
+    }
     fence.write("scripts/other.js", code);
     let refused = fence.run(["scripts", "lock"]);
     assert!(
