@@ -187,7 +187,8 @@ async fn a_forgotten_session_is_begun_again_once_and_no_call_is_made_twice() {
     let web = Web::start(&fence);
     let kinds = [
         "404 text", "404 empty", "404 object", "404 answer", "400 without id", "400 text", "400 page", "401 text",
-        "401 object", "410 text", "200 answer", "200 event",
+        "401 object", "410 text", "200 answer", "200 event", "400 not initialized", "200 not initialized",
+        "200 terminated", "422 object",
     ];
     let all = across(&[("http", "2025-06-18+session")], &kinds);
     let session = fence.serve(&config(&all, &web)).await;
@@ -198,6 +199,21 @@ async fn a_forgotten_session_is_begun_again_once_and_no_call_is_made_twice() {
             assert_eq!(web.logged(&done).len(), 1, "{done}");
         }
         assert_eq!(web.logged(&format!("{} initialize", odd.2)).len(), 3, "{}", odd.label());
+    }
+    session.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_lost_with_a_failure_fails_one_call_and_is_begun_again() {
+    let Some(fence) = has_python("tests/servers/odd.py") else { return };
+    let web = Web::start(&fence);
+    let all = across(&[("http", "2025-06-18+session")], &["500 answer", "500 of another"]);
+    let session = fence.serve(&config(&all, &web)).await;
+    for (number, odd) in all.iter().enumerate() {
+        for (n, is_done) in [(1, true), (2, false), (3, true)] {
+            let answer = call(&session, number, "hello", n).await;
+            assert_eq!(answer == json!(format!("hello {n}")), is_done, "{}: {answer}", odd.label());
+        }
     }
     session.close().await;
 }

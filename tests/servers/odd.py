@@ -120,6 +120,12 @@ LOST = {
     "410 text": (410, "the session is gone", "text/plain"),
     "200 answer": (200, fault(-32001, "Session not found"), "application/json"),
     "200 event": (200, fault(-32001, "Session expired"), "text/event-stream"),
+    "400 not initialized": (400, {"jsonrpc": "2.0", "id": None, **fault(-32000, "Bad Request: Server not initialized")}, "application/json"),
+    "200 not initialized": (200, fault(-32600, "Server not initialized"), "application/json"),
+    "200 terminated": (200, fault(-32600, "Session terminated"), "application/json"),
+    "422 object": (422, {"detail": "Unknown session"}, "application/json"),
+    "500 answer": (500, fault(-32603, "session not found"), "application/json"),
+    "500 of another": (500, {"error": "HTTP 400: Bad Request: No valid session ID provided"}, "application/json"),
 }
 # Parameters of questions that a server asks before it answers a handshake.
 QUESTIONS = {

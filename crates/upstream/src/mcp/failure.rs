@@ -24,8 +24,8 @@ const MAX_REPEATED: usize = 300;
 /// JSON-RPC code of errors that our transports put in place of an answer that cannot be passed on. It is from the range
 /// for implementations, and recognised only together with [`MARK`].
 const REPLACED: i32 = -32_049;
-/// JSON-RPC code of servers that do not know a session.
-const SESSION_LOST: i32 = -32_001;
+/// JSON-RPC codes of servers that do not know a session.
+const SESSION_LOST: [i32; 2] = [-32_001, -32_600];
 /// Key of the data of such an error.
 const MARK: &str = "forgefs";
 
@@ -79,10 +79,10 @@ fn is_replaced(data: &ErrorData) -> bool {
     data.code.0 == REPLACED && data.data.as_ref().is_some_and(|data| data.get(MARK).is_some())
 }
 
-/// True if an answer within a session says that the server has lost it, as some do with the status 200. The code is also that
-/// of a timeout, so that the words decide.
+/// True if an answer within a session says that the server has lost it, as some do with the status 200. The codes are also
+/// those of other errors, so that the words decide.
 pub(super) fn is_about_session(data: &ErrorData) -> bool {
-    data.code.0 == SESSION_LOST && is_lost_session(&data.message)
+    SESSION_LOST.contains(&data.code.0) && is_lost_session(&data.message)
 }
 
 /// The error of a request in a session that the server does not know: it did nothing.
@@ -206,6 +206,7 @@ fn of_refusal(name: &str, refusal: &Refusal) -> Error {
         }
         // They say that it never will.
         501 | 505 => refused(format!("{name} answered {refusal}")),
+        500.. if is_lost_session(&refusal.words) => later(dead(format!("{name} answered {refusal}"))),
         500.. => later(refused(format!("{name} answered {refusal}")).of_failing_server()),
         _ => refused(format!("{name} answered {refusal}")),
     }

@@ -40,7 +40,9 @@ impl Refusal {
         // A status that leaves open whether something was done does not say that the session is unknown.
         let is_about_session = match status.as_u16() {
             404 => in_session,
+            400 if is_lost_session(&words) => in_session,
             400 | 401 | 403 | 410 => in_session && words.to_lowercase().contains("session"),
+            422 => in_session && is_lost_session(&words),
             _ => false,
         };
         Self { status, words, retry_after, is_about_session }
@@ -59,7 +61,7 @@ pub(super) fn is_lost_session(words: &str) -> bool {
         "lost",
     ];
     let words = words.to_lowercase();
-    words.contains("session") && LOST.iter().any(|lost| words.contains(lost))
+    words.contains("not initialized") || words.contains("session") && LOST.iter().any(|lost| words.contains(lost))
 }
 
 impl fmt::Display for Refusal {
