@@ -282,6 +282,11 @@ async fn handshakes_go_on_with_what_is_there() {
     all.extend(across(&[("http", "2025-06-18"), ("http", "2025-06-18+session")], &headers));
     all.extend(across(&[("stdio", "2025-06-18")], &["questions first", "many questions first"]));
     all.extend(across(&[OLD_SSE], &["refusal refused"]));
+    let strays = [
+        "notices answered, error", "notices answered, error without id", "notices answered, result",
+        "notices answered, null", "notices answered, result without id",
+    ];
+    all.extend(across(&[("stdio", "2025-06-18"), OLD_SSE], &strays));
     let deaths = ["dies of capabilities of 2024", "dies in words of capabilities of 2024"];
     all.extend(across(&[("stdio", "2025-06-18")], &deaths));
     all.extend(across(&[("http", "2025-06-18")], &["HTTP 400 to capabilities of 2024", "session comes late"]));

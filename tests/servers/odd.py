@@ -127,6 +127,14 @@ LOST = {
     "500 answer": (500, fault(-32603, "session not found"), "application/json"),
     "500 of another": (500, {"error": "HTTP 400: Bad Request: No valid session ID provided"}, "application/json"),
 }
+# What some answer to a notification, which has no answer.
+STRAY = {
+    "notices answered, error": {"jsonrpc": "2.0", "id": None, **fault(-32601, "Method not found: notifications/initialized")},
+    "notices answered, error without id": {"jsonrpc": "2.0", **fault(-32601, "Method not found")},
+    "notices answered, result": {"jsonrpc": "2.0", "id": None, "result": {}},
+    "notices answered, null": {"jsonrpc": "2.0", "id": None, "result": None},
+    "notices answered, result without id": {"jsonrpc": "2.0", "result": {}},
+}
 # Parameters of questions that a server asks before it answers a handshake.
 QUESTIONS = {
     "sampling/createMessage": {"messages": [], "maxTokens": 1},
@@ -187,7 +195,7 @@ def answer(message, era, kind):
     """The JSON-RPC answer, or None for a notification."""
     method, params = message.get("method"), message.get("params") or {}
     if "id" not in message or method is None:
-        return None
+        return STRAY.get(kind) if method else None
     revision, extra = era.split("+")[0], {}
     if revision == NEWEST:
         extra = {"resultType": "complete"}

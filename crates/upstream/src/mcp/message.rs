@@ -140,7 +140,12 @@ fn one(text: &[u8], pending: &Pending) -> Parsed {
     let is_result = |content: &&RawValue| result.is_none() && (own.is_some() || content.get().starts_with('['));
     let whole = content.filter(is_result).and_then(|_| std::str::from_utf8(text).ok());
     let result = result.map(RawValue::get).or(whole);
-    let guessed = if given.is_none() && (jsonrpc.is_some() || whole.is_some()) { pending.only() } else { None };
+    let guessed = match given {
+        // No notification is answered so.
+        None if whole.is_some() => pending.only(),
+        None if jsonrpc.is_some() && (result.is_some() || error.is_some()) => pending.guess(result.is_some()),
+        _ => None,
+    };
     let is_odd = own.is_none() || result.is_some_and(|result| result != "null");
     match (own.or(guessed), error, result) {
         (Some(id), Some(error), result) if is_error || result.is_none() => {
