@@ -219,6 +219,18 @@ async fn a_session_that_is_lost_with_a_failure_fails_one_call_and_is_begun_again
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_breaks_off_has_its_first_pages_and_a_note() {
+    let Some(fence) = has_python("tests/servers/odd.py") else { return };
+    let web = Web::start(&fence);
+    let session = fence.serve(&config(&across(&[("http", NEWEST)], &["page refused"]), &web)).await;
+    session.ready(&["s0"]).await;
+    let about = session.call("cat", json!({ "path": "/s0/README.md" })).await.text;
+    let note = "its `tools/list` breaks off after page 1: `tools/list` failed: s0: Invalid cursor";
+    assert!(about.contains(note), "{about}");
+    session.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_is_told_with_its_status_and_words_and_never_more() {
     let Some(fence) = has_python("tests/servers/odd.py") else { return };
     let web = Web::start(&fence);
@@ -270,7 +282,8 @@ const HANDSHAKES: &[&str] = &[
     "listChanged is a text", "experimental is a list", "instructions are a list", "an empty result",
     "only 2025-06-18, listed", "only 2025-06-18, expected", "only 2025-03-26, in words", "only 2024-11-05, -32600",
     "only 2024-11-05, -32601", "only 2024-10-07, named", "capabilities of 2024", "elicitation without forms",
-    "cursor is a number",
+    "cursor is a number", "cursor is empty", "cursor is always empty", "cursor is empty at the end",
+    "empty cursor is refused", "page refused",
 ];
 
 #[tokio::test(flavor = "multi_thread")]

@@ -135,6 +135,15 @@ STRAY = {
     "notices answered, null": {"jsonrpc": "2.0", "id": None, "result": None},
     "notices answered, result without id": {"jsonrpc": "2.0", "result": {}},
 }
+# Pages of a list of tools, by kind: of a cursor.
+PAGES = {
+    "cursor is a number": lambda cursor: {"tools": [TOOL]} if cursor == 2 else {"tools": [READ_ONLY], "nextCursor": 2},
+    "cursor is empty": lambda cursor: {"tools": [TOOL]} if cursor == "" else {"tools": [READ_ONLY], "nextCursor": ""},
+    "cursor is always empty": lambda cursor: {"tools": [TOOL, READ_ONLY][:: 1 if cursor is None else -1], "nextCursor": ""},
+    "cursor is empty at the end": lambda cursor: {"tools": [TOOL], "nextCursor": ""} if cursor else {"tools": [READ_ONLY], "nextCursor": "2"},
+    "empty cursor is refused": lambda cursor: {"tools": [TOOL], "nextCursor": ""} if cursor is None else None,
+    "page refused": lambda cursor: {"tools": [TOOL], "nextCursor": "2"} if cursor is None else None,
+}
 # Parameters of questions that a server asks before it answers a handshake.
 QUESTIONS = {
     "sampling/createMessage": {"messages": [], "maxTokens": 1},
@@ -213,10 +222,9 @@ def answer(message, era, kind):
         cut = {**TOOL, "description": "cut within a character: \ud83d"}
         lists = {"no tools": [], "tools refused": None, "half a character": [cut]}
         tools = lists.get(kind, [TOOL, READ_ONLY])
-        more = {}
-        if kind == "cursor is a number":
-            tools, more = ([TOOL], {}) if params.get("cursor") == 2 else ([READ_ONLY], {"nextCursor": 2})
-        made = fault(-32601, "Method not found") if tools is None else {"result": {**extra, "tools": tools, **more, "ttlMs": 600000, "cacheScope": "private"}}
+        page = PAGES.get(kind, lambda cursor: tools is not None and {"tools": tools})(params.get("cursor"))
+        refusal = fault(-32602, "Invalid cursor") if kind in PAGES else fault(-32601, "Method not found")
+        made = {"result": {**extra, **page, "ttlMs": 600000, "cacheScope": "private"}} if page else refusal
     elif method == "tools/call":
         made = {"result": {**extra, "content": [{"type": "text", "text": "hello %s" % params["arguments"].get("n")}]}}
     elif method == "ping":

@@ -1,5 +1,6 @@
 //! Lists a server's tools, resources, resource templates and prompts, all pages of each.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -96,6 +97,7 @@ impl Client {
         if tools || !declares {
             let tools = self.all_tools(declares, progress, &for_tools).await?;
             (listing.tools, listing.ttl_ms, refusal) = (tools.entries, tools.ttl_ms, tools.refusal);
+            listing.notes.extend(tools.breaks_off);
             self.tasks.listed(tools.tasks);
         }
         if listing.tools.is_empty() {
@@ -116,7 +118,8 @@ impl Client {
         let lists = [&mut listing.resources, &mut listing.templates, &mut listing.prompts];
         for (list, found) in lists.into_iter().zip(&found.lists) {
             match found {
-                Ok(entries) => {
+                Ok(Entries { entries, breaks_off, .. }) => {
+                    listing.notes.extend(breaks_off.clone());
                     if entries.len() > MAX_ENTRIES {
                         listing.notes.push(format!("only {MAX_ENTRIES} of {} entries are shown", entries.len()));
                     }
@@ -150,10 +153,10 @@ impl Client {
         let (left, progress, patience) = (&left, &progress, self.patience);
         let patiently = |list, declared: bool| async move {
             if !declared {
-                return Ok(Vec::new());
+                return Ok(Entries::default());
             }
             match tokio::time::timeout(patience, self.all(list, progress, left)).await {
-                Ok(answer) => answer.map(|all| all.entries).map_err(|failed| failed.describe(self)),
+                Ok(answer) => answer.map_err(|failed| failed.describe(self)),
                 Err(_) => Err(format!("no answer to `{}` within {patience:?}", list.names().0)),
             }
         };
@@ -169,7 +172,30 @@ impl Client {
         let (method, mut all) = (list.names().0, Entries::default());
         let mut cursors: Vec<Value> = Vec::new();
         for _ in 0..limits::PAGES.max {
-            let (page, next) = self.page(list, cursors.last().cloned(), progress).await?;
+            let mut answer = self.page(list, cursors.last().cloned(), progress).await;
+            if !cursors.is_empty() && answer.as_ref().is_err_and(Failed::is_answer) {
+                // It may be for the moment.
+                answer = self.page(list, cursors.last().cloned(), progress).await;
+            }
+            let (mut page, next) = match answer {
+                Ok(page) => page,
+                Err(failed) if cursors.is_empty() || !failed.is_answer() => return Err(failed),
+                // For most servers an empty cursor is none.
+                Err(_) if cursors.last().is_some_and(|last| last == "") => return Ok(all),
+                Err(failed) => {
+                    let (pages, why) = (cursors.len(), failed.describe(self));
+                    all.breaks_off = Some(format!("its `{method}` breaks off after page {pages}: {}", brief(&why)));
+                    return Ok(all);
+                }
+            };
+            if cursors.last().is_some_and(|last| last == "") {
+                // For most servers this is the first page.
+                let known: HashSet<String> = all.entries.iter().map(Value::to_string).collect();
+                page.entries.retain(|entry| !known.contains(&entry.to_string()));
+                if page.entries.is_empty() {
+                    return Ok(all);
+                }
+            }
             task::work_on(usize::MAX, || left.take(&page.entries)).map_err(Failed::Odd)?;
             all.entries.extend(page.entries);
             all.ttl_ms = page.ttl_ms;
@@ -208,12 +234,12 @@ impl Client {
             Err(Unanswerable { error, .. }) => return Err(Failed::Service(error, method)),
         };
         let mut answer = value_of(answer);
-        let is_cursor = |next: &Value| !matches!(next, Value::Null | Value::Bool(false)) && next != "";
+        let is_cursor = |next: &Value| !matches!(next, Value::Null | Value::Bool(false));
         let next = answer.get_mut("nextCursor").map(Value::take).filter(is_cursor);
         let ttl_ms = answer.get("ttlMs").and_then(Value::as_u64);
         let tasks = tasks::required(&answer);
         match answer.get_mut(key).map(Value::take) {
-            Some(Value::Array(entries)) => Ok((Entries { entries, ttl_ms, refusal: None, tasks }, next)),
+            Some(Value::Array(entries)) => Ok((Entries { entries, ttl_ms, tasks, ..Entries::default() }, next)),
             // An empty list in Go.
             Some(Value::Null) => Ok((Entries::default(), next)),
             _ => {
@@ -257,11 +283,13 @@ impl Allowance {
 
 /// Entries of a list, and the time in milliseconds that the server says they stay valid.
 #[derive(Default)]
-struct Entries {
+pub(super) struct Entries {
     entries: Vec<Value>,
     ttl_ms: Option<u64>,
     /// Why a server that declares nothing has no list.
     refusal: Option<String>,
+    /// Why the list has only the first pages.
+    breaks_off: Option<String>,
     /// Names of tools that require a task.
     tasks: Vec<String>,
 }
@@ -290,7 +318,14 @@ impl Failed {
 
     fn into_fault(self, client: &Client) -> Error {
         match self {
-            Self::Service(error, _) => client.fault(error),
+            Self::Service(error, _) => {
+                let mut fault = client.fault(error);
+                if fault.code == ErrorCode::InvalidArgs {
+                    // They are not those of a call.
+                    fault.code = ErrorCode::UpstreamError;
+                }
+                fault
+            }
             Self::Odd(what) => client.upstream(what),
         }
     }

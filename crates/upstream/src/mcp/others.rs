@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::watch;
 
 use super::client::Client;
+use super::listing::Entries;
 use base::task::Task;
 
 /// Least time that tools which are listed wait for the other lists.
@@ -18,7 +18,7 @@ const TIMES: u32 = 4;
 /// Resources, templates and prompts, each with the reason if it is missing, and the bytes that they count for.
 #[derive(Default)]
 pub(super) struct Found {
-    pub(super) lists: Vec<Result<Vec<Value>, String>>,
+    pub(super) lists: Vec<Result<Entries, String>>,
     pub(super) taken: usize,
 }
 
