@@ -305,6 +305,7 @@ async fn handshakes_go_on_with_what_is_there() {
     all.extend(across(&[("http", "2025-06-18")], &["HTTP 400 to capabilities of 2024", "session comes late"]));
     all.extend(across(&[("http", "2025-06-18+session")], &["session changes"]));
     all.extend(across(&[("found", "2024-11-05")], &["posts 404", "posts 406", "posts 422", "posts 501"]));
+    all.extend(across(&[("http", "2025-06-18")], &["asks before the handshake"]));
     all.extend(across(&[("http", "2025-06-18+session")], &["silent discovery", "endless discovery"]));
     all.extend(across(&[("stdio", "2025-06-18"), ("http", NEWEST), OLD_SSE], &["half a character"]));
     let newest = [

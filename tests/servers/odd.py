@@ -256,6 +256,7 @@ def stdio(era, kind):
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     sessions, numbers, streams, seen, refused = {}, itertools.count(1), {}, {}, threading.Event()
+    answers, asked = queue.Queue(), threading.Event()
 
     def log_message(self, *args):
         pass
@@ -330,6 +331,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if kind == "session comes late" and later and session != "late":
             is_notice = method is None or method.startswith("notifications/")
             return self.reply(202, "", None, Mcp_Session_Id="late") if is_notice else self.reply(400, "no session", "text/plain")
+        if method is None and kind == "asks before the handshake":
+            self.asked.set()
         if made is None:
             notices = {**NOTICES, **NO_NOTICES}.get(kind, (202, "", None))
             return self.reply(*notices)
@@ -375,6 +378,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if kind in LOST:
                 self.sessions.pop(session, None)
         text = json.dumps(made)
+        if kind == "asks before the handshake" and method == "initialize":
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(event(kind, json.dumps({"jsonrpc": "2.0", "id": "q", "method": "ping"})))
+            self.asked.wait(60)
+            return self.wfile.write(event(kind, text))
         if is_old:
             stream = self.streams[self.path.rsplit("=", 1)[1]]
             stream.put(BEFORE.get(kind, "").encode() + event(kind, text))

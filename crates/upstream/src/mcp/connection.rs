@@ -19,7 +19,7 @@ use base::task::Task;
 /// Messages of a server in the queue.
 const QUEUE: usize = 16;
 /// Most requests of a server that are refused before its handshake is over.
-const MAX_REFUSALS: usize = 16;
+pub(super) const MAX_REFUSALS: usize = 16;
 /// Time for the handshake before such a refusal: most servers wait for none, and some die of it.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -75,8 +75,7 @@ impl<O: Outgoing> Connection<O> {
     /// asks. A refusal that it does not take ends nothing.
     fn refuse(&mut self, id: RequestId) {
         if self.refusals.len() < MAX_REFUSALS {
-            let refusal = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "the handshake is not over", None);
-            let sent = self.forward(ClientJsonRpcMessage::error(refusal, Some(id)));
+            let sent = self.forward(ClientJsonRpcMessage::error(not_yet(), Some(id)));
             let begun = Arc::clone(&self.begun);
             self.refusals.push(Task::spawn(async move {
                 tokio::time::sleep(PATIENCE).await;
@@ -86,6 +85,11 @@ impl<O: Outgoing> Connection<O> {
             }));
         }
     }
+}
+
+/// The refusal of a request of the server before its handshake is over.
+pub(super) fn not_yet() -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "the handshake is not over", None)
 }
 
 /// Forwards messages until they end or the receiver is gone.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientResult, JsonRpcError, RequestId, ServerJsonRpcMessage, ServerRequest};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
@@ -18,12 +19,14 @@ use sse_stream::Sse;
 use tokio::time::timeout;
 
 use super::authorized::Authorization;
+use super::connection::{MAX_REFUSALS, not_yet};
 use super::failure::{HttpError, is_about_session, unreadable};
 use super::handshake::{Handshake, Revision};
 use super::http_post;
-use super::inbox::{PassedOver, first_answer, is_answer};
+use super::inbox::{PassedOver, is_answer};
 use super::refusal::{is_needless, refusal};
 use super::sent_headers::Values;
+use base::task::Task;
 
 /// Longest total wait of a request for 429 responses.
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
@@ -77,10 +80,12 @@ impl HttpClient {
         loop {
             let answer = async {
                 match self.once(&to, &handshake.offer()).await {
-                    Ok(StreamableHttpPostResponse::Sse(events, session)) => match first_answer(events).await {
-                        Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-                        None => Err(StreamableHttpError::UnexpectedEndOfStream),
-                    },
+                    Ok(StreamableHttpPostResponse::Sse(events, session)) => {
+                        match self.first_answer(&to, &session, events).await {
+                            Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+                            None => Err(StreamableHttpError::UnexpectedEndOfStream),
+                        }
+                    }
                     answer => answer,
                 }
             };
@@ -101,6 +106,38 @@ impl HttpClient {
                 other => return other,
             }
         }
+    }
+
+    /// The first answer in events. The server may ask before it, and wait for the reply.
+    async fn first_answer(
+        &self,
+        to: &Target,
+        session: &Option<String>,
+        mut events: Events,
+    ) -> Option<ServerJsonRpcMessage> {
+        let mut replies = Vec::new();
+        while let Some(Ok(event)) = events.next().await {
+            match event.data.and_then(|data| serde_json::from_str(&data).ok()) {
+                Some(ServerJsonRpcMessage::Request(asked)) if replies.len() < MAX_REFUSALS => {
+                    let reply = match asked.request {
+                        ServerRequest::PingRequest(_) => {
+                            ClientJsonRpcMessage::response(ClientResult::empty(()), asked.id)
+                        }
+                        _ => ClientJsonRpcMessage::error(not_yet(), Some(asked.id)),
+                    };
+                    let to =
+                        self.target(&to.uri, &session.as_deref().map(Into::into), to.token.clone(), to.headers.clone());
+                    let client = self.clone();
+                    // Not awaited: the server may read nothing while it asks.
+                    replies.push(Task::spawn(async move {
+                        let _ = http_post::post(&client.client, &to, &reply, &client.passed_over).await;
+                    }));
+                }
+                Some(answer) if is_answer(&answer) => return Some(answer),
+                _ => {}
+            }
+        }
+        None
     }
 
     async fn once(&self, to: &Target, message: &ClientJsonRpcMessage) -> Result<StreamableHttpPostResponse, HttpError> {

@@ -162,17 +162,6 @@ pub(super) fn readable(events: Received, owed: Option<RequestId>, over: PassedOv
     read.boxed()
 }
 
-/// The first answer in readable events.
-pub(super) async fn first_answer(mut events: Events) -> Option<ServerJsonRpcMessage> {
-    while let Some(Ok(event)) = events.next().await {
-        let message = event.data.and_then(|data| serde_json::from_str(&data).ok());
-        if let Some(answer) = message.filter(is_answer) {
-            return Some(answer);
-        }
-    }
-    None
-}
-
 struct Reading {
     inbox: Inbox,
     /// The request without an answer so far.
