@@ -40,8 +40,8 @@ impl Drop for Web {
     }
 }
 
-/// A server: transport (`stdio`, `http`, `sse`, or `found` for one of HTTP+SSE that is not configured as such), revision, and
-/// its oddity.
+/// A server: transport (`stdio`, `http`, `sse`, or `found` for one of HTTP+SSE that is not configured as such, and `named` if
+/// its address ends in `/sse`), revision, and its oddity.
 #[derive(Clone, Copy)]
 struct Odd(&'static str, &'static str, &'static str);
 
@@ -56,6 +56,7 @@ impl Odd {
         let how = match transport {
             "stdio" => format!("command = \"python3\"\nargs = [{SCRIPT:?}, \"stdio\", {era:?}, {kind:?}]"),
             "found" => format!("url = \"http://127.0.0.1:{}/sse/{era}/{path}\"", web.1),
+            "named" => format!("url = \"http://127.0.0.1:{}/sse/{era}/{path}/sse\"", web.1),
             "sse" => format!("transport = \"sse\"\nurl = \"http://127.0.0.1:{}/sse/{era}/{path}\"", web.1),
             _ => format!("url = \"http://127.0.0.1:{}/{era}/{path}\"", web.1),
         };
@@ -305,6 +306,7 @@ async fn handshakes_go_on_with_what_is_there() {
     all.extend(across(&[("http", "2025-06-18")], &["HTTP 400 to capabilities of 2024", "session comes late"]));
     all.extend(across(&[("http", "2025-06-18+session")], &["session changes"]));
     all.extend(across(&[("found", "2024-11-05")], &["posts 404", "posts 406", "posts 422", "posts 501"]));
+    all.extend(across(&[("named", "2024-11-05")], &["posts 200", "posts 400", "posts 403", "posts 500"]));
     all.extend(across(&[("http", "2025-06-18")], &["asks before the handshake"]));
     all.extend(across(&[("http", "2025-06-18+session")], &["silent discovery", "endless discovery"]));
     all.extend(across(&[("stdio", "2025-06-18"), ("http", NEWEST), OLD_SSE], &["half a character"]));

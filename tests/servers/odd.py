@@ -274,7 +274,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def parts(self):
         parts = self.path.split("?")[0].strip("/").replace("_", " ").split("/")
-        return (True, *parts[1:]) if parts[0] == "sse" else (False, *parts)
+        return (True, *parts[1:3]) if parts[0] == "sse" else (False, *parts)
 
     def log(self, line):
         with open(sys.argv[2], "a") as log:

@@ -132,6 +132,11 @@ impl Connector {
         let [first, second] = ways;
         let mut tried = self.attempt(first, place).await;
         if let Err(Failed::Handshake(error)) = &tried
+            && let Some(connected) = self.named_sse(error, place, kept.clone()).await
+        {
+            return connected;
+        }
+        if let Err(Failed::Handshake(error)) = &tried
             && !matches!(place, Place::Http(HttpKind::Sse, ..))
             && !is_about_login(error)
             && (is_initialize || !matches!(status_of(error), 400 | 404 | 405))
@@ -157,14 +162,35 @@ impl Connector {
         }
         match (tried, place) {
             (Err(Failed::Handshake(error)), Place::Http(HttpKind::Streamable, url, authorization))
-                if takes_no_messages(&error) =>
+                if takes_no_messages(&error) && !is_named_sse(url) =>
             {
-                // The first transport's error says more than the failure of the second.
-                let patience = ENDPOINT.min(self.server.connect_timeout / 2);
-                self.connect_sse(url, authorization, patience).await.map_err(|_| Failed::Handshake(error))
+                // The first transport's error says more than most failures of the second.
+                let connected = self.find_sse(url, authorization).await;
+                connected.map_err(|failed| if failed.is_about_endpoint() { failed } else { Failed::Handshake(error) })
             }
             (tried, _) => tried,
         }
+    }
+
+    /// Connects over HTTP+SSE where the address has its name, after another way failed; `None` if it speaks something else.
+    async fn named_sse(
+        &self,
+        error: &ClientInitializeError,
+        place: &Place<'_>,
+        kept: Option<Offer>,
+    ) -> Option<Result<Client, Failed>> {
+        let Place::Http(HttpKind::Streamable, url, authorization) = place else { return None };
+        if !is_named_sse(url) || is_about_login(error) || status_of(error) == 401 {
+            return None;
+        }
+        let offered = self.revision.get();
+        self.revision.set(kept);
+        let connected = self.find_sse(url, authorization).await;
+        if connected.as_ref().is_err_and(|failed| !failed.is_about_endpoint()) {
+            self.revision.set(offered);
+            return None;
+        }
+        Some(connected)
     }
 
     /// Reads the credentials that the configuration names.
@@ -203,6 +229,11 @@ impl Connector {
                 Ok(self.client(service, Arc::default(), Some(in_session)))
             }
         }
+    }
+
+    /// Connects over HTTP+SSE, if the server soon names the address for posts.
+    async fn find_sse(&self, url: &str, by: &Authorization) -> Result<Client, Failed> {
+        self.connect_sse(url, by, ENDPOINT.min(self.server.connect_timeout / 2)).await
     }
 
     /// Connects over HTTP+SSE, if the server names the address for posts within `patience`.
@@ -282,6 +313,11 @@ fn takes_no_messages(error: &ClientInitializeError) -> bool {
     matches!(status, 400..=499 | 501) && !matches!(status, 401 | 403 | 408 | 429)
 }
 
+/// True for an address that servers have for HTTP+SSE, whatever they answer to a post.
+fn is_named_sse(url: &str) -> bool {
+    url::Url::parse(url).is_ok_and(|url| url.path().trim_end_matches('/').ends_with("/sse"))
+}
+
 /// The status with which the server refused, or 0.
 fn status_of(error: &ClientInitializeError) -> u16 {
     failure::http_of_start(error).and_then(refusal::status).unwrap_or_default()
@@ -308,6 +344,13 @@ enum Failed {
     Http(HttpError),
     /// The handshake failed.
     Handshake(Box<ClientInitializeError>),
+}
+
+impl Failed {
+    /// True for the stream of HTTP+SSE with an address that cannot be used.
+    fn is_about_endpoint(&self) -> bool {
+        matches!(self, Self::Http(HttpError::UnexpectedServerResponse(_)))
+    }
 }
 
 impl From<ClientInitializeError> for Failed {
