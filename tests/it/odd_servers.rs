@@ -307,7 +307,7 @@ async fn handshakes_go_on_with_what_is_there() {
     all.extend(across(&[("http", "2025-06-18+session")], &["session changes"]));
     all.extend(across(&[("found", "2024-11-05")], &["posts 404", "posts 406", "posts 422", "posts 501"]));
     all.extend(across(&[("named", "2024-11-05")], &["posts 200", "posts 400", "posts 403", "posts 500"]));
-    all.extend(across(&[("http", "2025-06-18")], &["asks before the handshake"]));
+    all.extend(across(&[("http", "2025-06-18")], &["answers on a stream", "asks before the handshake"]));
     all.extend(across(&[("http", "2025-06-18+session")], &["silent discovery", "endless discovery"]));
     all.extend(across(&[("stdio", "2025-06-18"), ("http", NEWEST), OLD_SSE], &["half a character"]));
     let newest = [

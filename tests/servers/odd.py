@@ -288,6 +288,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         last = self.headers.get("Last-Event-ID")
         if last is not None and kind == "cut":
             return self.events(self.seen.pop(last, b""))
+        if kind == "answers on a stream":
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            while True:
+                self.wfile.write(self.answers.get())
+                self.wfile.flush()
         if not is_old:
             return self.reply(405, "")
         number = str(next(self.numbers))
@@ -378,6 +386,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if kind in LOST:
                 self.sessions.pop(session, None)
         text = json.dumps(made)
+        if kind == "answers on a stream" and later:
+            self.answers.put(event(kind, text))
+            return self.reply(202, "")
         if kind == "asks before the handshake" and method == "initialize":
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")

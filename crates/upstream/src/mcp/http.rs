@@ -52,7 +52,8 @@ pub(super) fn transport(
     // A new session is a new connection: its tools are read and compared before the first call.
     let config = config.reinit_on_expired_session(false);
     let (client, revision) = (client(url, Reach::configured())?, revision.clone());
-    let client = HttpClient { client, authorization, in_session, passed_over, revision, latest: Arc::default() };
+    let (latest, listened) = (Arc::default(), Arc::default());
+    let client = HttpClient { client, authorization, in_session, passed_over, revision, latest, listened };
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 

@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::authorized::Authorization;
 use super::connection::{MAX_REFUSALS, not_yet};
@@ -32,6 +32,10 @@ use base::task::Task;
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
 /// Timeout for the answer to `server/discover`: some servers keep silent about what they do not know.
 const PROBE: Duration = Duration::from_secs(10);
+/// Session that rmcp is told of in place of none: it opens the stream of a server in a session only. It is never sent.
+const NO_SESSION: &str = "no session";
+/// Least time between two such streams: a server that ends one at once has none.
+const BRIEF: Duration = Duration::from_secs(10);
 /// Most retries of a request after 429 responses.
 const MAX_REPEATS: u32 = 3;
 
@@ -55,6 +59,8 @@ pub(super) struct HttpClient {
     pub(super) passed_over: PassedOver,
     pub(super) revision: Revision,
     pub(super) latest: Latest,
+    /// When the last stream outside a session was opened.
+    pub(super) listened: Arc<Mutex<Option<Instant>>>,
 }
 
 /// The session that a response named last, after that of the handshake.
@@ -65,7 +71,8 @@ pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 impl HttpClient {
     /// A target in the session that a response named last, else in that of the handshake.
     fn target(&self, uri: &Arc<str>, session: &Option<Arc<str>>, token: Option<String>, headers: Headers) -> Target {
-        let session = self.latest.lock().clone().or_else(|| session.clone());
+        let session = session.clone().filter(|session| **session != *NO_SESSION);
+        let session = self.latest.lock().clone().or(session);
         Target { uri: Arc::clone(uri), session, latest: Arc::clone(&self.latest), token, headers }
     }
 
@@ -99,6 +106,7 @@ impl HttpClient {
             match read {
                 Ok(StreamableHttpPostResponse::Json(answer, session)) => {
                     if let Some(answer) = handshake.read(answer) {
+                        let session = session.or_else(|| handshake.is_initialize().then(|| NO_SESSION.to_owned()));
                         return Ok(StreamableHttpPostResponse::Json(answer, session));
                     }
                 }
@@ -213,8 +221,15 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
     ) -> Result<(), HttpError> {
         let request = |token, own: &Values| {
-            let session = self.latest.lock().clone().unwrap_or_else(|| session.clone());
-            self.client.delete_session(uri.clone(), session, token, both(&headers, &own.headers))
+            let target = self.target(&uri, &Some(session.clone()), token, both(&headers, &own.headers));
+            async move {
+                match target.session {
+                    Some(session) => {
+                        self.client.delete_session(target.uri, session, target.token, target.headers).await
+                    }
+                    None => Ok(()),
+                }
+            }
         };
         self.authorization.send(request).await
     }
@@ -230,7 +245,16 @@ impl StreamableHttpClient for HttpClient {
         let request = |token, own: &Values| {
             let target = self.target(&uri, &session, token, both(&headers, &own.headers));
             let last = last_event.clone();
-            async move { http_post::listen(&self.client, &target, last, &self.passed_over).await }
+            let now = (target.session.is_none() && last.is_none()).then(Instant::now);
+            let is_brief = now.is_some_and(|now| {
+                self.listened.lock().replace(now).is_some_and(|before| now.duration_since(before) < BRIEF)
+            });
+            async move {
+                if is_brief {
+                    return Err(StreamableHttpError::ServerDoesNotSupportSse);
+                }
+                http_post::listen(&self.client, &target, last, &self.passed_over).await
+            }
         };
         self.authorization.send(request).await
     }

@@ -93,7 +93,10 @@ pub(super) async fn listen(
     let request = last.iter().fold(request, |request, last| request.header(LAST_EVENT, last));
     match stream(request, None).await {
         Ok(response) => Ok(readable(events(response), None, over.clone())),
-        Err(error) if status(&error).is_some_and(|status| is_final(status, last.is_some())) => {
+        Err(error)
+            if target.session.is_none() && last.is_none()
+                || status(&error).is_some_and(|status| is_final(status, last.is_some())) =>
+        {
             Err(StreamableHttpError::ServerDoesNotSupportSse)
         }
         Err(error) => Err(error),
