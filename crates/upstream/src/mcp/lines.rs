@@ -85,6 +85,7 @@ mod tests {
         assert_eq!(errors("{\"id\":1,\"result\":7}\n").await, [(1, 0)], "the version is missing, and nothing else");
         assert_eq!(errors("{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":garbage\n").await, []);
         assert_eq!(errors("{\"id\":1,\"level\":\"info\"}\n").await, []);
+        assert_eq!(errors("{\"jsonrpc\":\"2.0\",\"id\":1}\n{\"jsonrpc\":\"2.0\",\"id\":9}\n").await, [(1, -32049)]);
     }
 
     #[tokio::test]

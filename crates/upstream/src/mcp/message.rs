@@ -155,6 +155,9 @@ fn one(text: &[u8], pending: &Pending) -> Parsed {
         (None, Some(error), _) if given.is_none() && jsonrpc.is_some() => {
             message(ServerJsonRpcMessage::error(refused(error.get(), is_small, false), None))
         }
+        (Some(id), None, None) if jsonrpc.is_some() && pending.has(&id) => {
+            message(ServerJsonRpcMessage::error(unreadable("neither a result nor an error", text), Some(id)))
+        }
         _ => other(),
     }
 }
