@@ -43,11 +43,12 @@ pub fn parse<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, Unfit>
     serde_json::from_slice(text).map_err(Unfit::Malformed)
 }
 
-/// The text of a server without escapes that `serde_json` refuses and other parsers take.
+/// The text of a server without bytes and escapes that `serde_json` refuses and other parsers take.
 pub fn readable(text: &[u8]) -> Cow<'_, [u8]> {
-    match std::str::from_utf8(text).map(without_lone_surrogates) {
-        Ok(Cow::Owned(clean)) => clean.into_bytes().into(),
-        _ => text.into(),
+    let decoded = String::from_utf8_lossy(text);
+    match (without_lone_surrogates(&decoded), &decoded) {
+        (Cow::Borrowed(_), Cow::Borrowed(_)) => text.into(),
+        (clean, _) => clean.into_owned().into_bytes().into(),
     }
 }
 

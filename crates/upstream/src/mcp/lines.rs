@@ -86,6 +86,8 @@ mod tests {
         assert_eq!(errors("{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":garbage\n").await, []);
         assert_eq!(errors("{\"id\":1,\"level\":\"info\"}\n").await, []);
         assert_eq!(errors("{\"jsonrpc\":\"2.0\",\"id\":1}\n{\"jsonrpc\":\"2.0\",\"id\":9}\n").await, [(1, -32049)]);
+        let (found, _) = read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[\"caf\xe9\"]}\n").await;
+        assert_eq!(found[0]["result"], serde_json::json!(["caf\u{fffd}"]), "{found:?}");
     }
 
     #[tokio::test]
