@@ -536,6 +536,12 @@ fn clients_that_are_known_already_are_not_registered() {
     provider.control(&json!({"metadata": {}}));
     log_in(&fence, &[]).success();
     assert_eq!(provider.log("register")[0]["client_name"], "ForgeFS");
+    // One that knows this machine by its name only.
+    provider.control(&json!({"redirects": "http://localhost:"}));
+    log_in(&fence, &[]).success();
+    let asked = provider.log("authorize").pop().expect("it was asked");
+    let there = asked["redirect_uri"].as_str().unwrap_or_default();
+    assert!(there.starts_with("http://localhost:") && there.ends_with("/callback"), "{asked}");
 }
 
 #[test]

@@ -28,6 +28,7 @@ OPTIONS = {
     "lifetime": 3600,  # of access tokens, in seconds; 0 leaves `expires_in` out
     "metadata": {},  # changes to the authorization server's metadata; null removes a key
     "iss": BASE,  # in the authorization response
+    "redirects": "http",  # beginning of the addresses that clients may register
     "deny": False,
     "grant": None,  # scopes in place of those that are asked for
     "user": "operator",  # who is at the browser
@@ -111,6 +112,8 @@ async def metadata(request):
 @app.custom_route("/register", methods=["POST"])
 async def register(request):
     asked = await request.json()
+    if not all(place.startswith(OPTIONS["redirects"]) for place in asked["redirect_uris"]):
+        return JSONResponse({"error": "invalid_redirect_uri"}, status_code=400)
     client = f"client-{secrets.token_hex(8)}"
     CLIENTS[client] = {"secret": None, "redirects": asked["redirect_uris"]}
     LOG.append({"register": asked})

@@ -49,7 +49,7 @@ impl Login {
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let client = client(account, &mut manager, &metadata, redirect_uri, &scopes).await?;
         let identity = (client.client_id.clone(), client.client_secret.clone());
-        let record = Record::begun(account, &metadata, &resource, redirect_uri, identity);
+        let record = Record::begun(account, &metadata, &resource, &client.redirect_uri, identity);
         manager.configure_client(client)?;
         let mut url = manager.get_authorization_url(&scopes).await?;
         if account.oauth.is_provider {
@@ -126,7 +126,17 @@ async fn client(
         client.client_secret = secret;
         return Ok(client);
     }
+    let (mut redirect_uri, named) = (redirect_uri, redirect_uri.replace("//127.0.0.1:", "//localhost:"));
     let mut registered = manager.register_client("ForgeFS", redirect_uri, scopes).await;
+    if let Err(AuthError::RegistrationFailed(why)) = &registered
+        && why.starts_with("HTTP 4")
+        && why.to_ascii_lowercase().contains("redirect")
+        && redirect_uri != named
+    {
+        // Some take this machine by its name alone.
+        redirect_uri = &named;
+        registered = manager.register_client("ForgeFS", redirect_uri, scopes).await;
+    }
     if let Err(AuthError::RegistrationFailed(why)) = &registered
         && why.starts_with("HTTP 4")
         && !scopes.is_empty()
