@@ -31,7 +31,7 @@ const MAX_REQUESTS: usize = 64;
 const RESUMES: usize = 8;
 
 /// A transport to `url` that sends the headers and the token of `authorization` with every request. `in_session` becomes
-/// true once the server has opened a session.
+/// true once the server has opened a session. `timeout` is that of a call.
 ///
 /// # Errors
 /// `TRANSPORT_DEAD` when the HTTP client cannot be built.
@@ -40,6 +40,7 @@ pub(super) fn transport(
     authorization: Authorization,
     in_session: Arc<AtomicBool>,
     passed_over: PassedOver,
+    timeout: Duration,
     revision: &Revision,
 ) -> Result<StreamableHttpClientTransport<HttpClient>> {
     let config = StreamableHttpClientTransportConfig::with_uri(url);
@@ -53,7 +54,7 @@ pub(super) fn transport(
     let config = config.reinit_on_expired_session(false);
     let (client, revision) = (client(url, Reach::configured())?, revision.clone());
     let (latest, listened) = (Arc::default(), Arc::default());
-    let client = HttpClient { client, authorization, in_session, passed_over, revision, latest, listened };
+    let client = HttpClient { client, authorization, in_session, passed_over, timeout, revision, latest, listened };
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 

@@ -57,6 +57,8 @@ pub(super) struct HttpClient {
     /// True while requests are part of a session.
     pub(super) in_session: Arc<AtomicBool>,
     pub(super) passed_over: PassedOver,
+    /// Of a call.
+    pub(super) timeout: Duration,
     pub(super) revision: Revision,
     pub(super) latest: Latest,
     /// When the last stream outside a session was opened.
@@ -149,7 +151,8 @@ impl HttpClient {
     }
 
     async fn once(&self, to: &Target, message: &ClientJsonRpcMessage) -> Result<StreamableHttpPostResponse, HttpError> {
-        match (message, patiently(|| http_post::post(&self.client, to, message, &self.passed_over)).await) {
+        match (message, patiently(self.timeout, || http_post::post(&self.client, to, message, &self.passed_over)).await)
+        {
             (ClientJsonRpcMessage::Request(request), Ok(answer)) => {
                 belonging(answer, &request.id, to.session.is_some())
             }
@@ -265,16 +268,17 @@ fn both(headers: &Headers, own: &HeaderMap) -> Headers {
     headers.iter().chain(own).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Makes a request, and again after a 429 that says when, within [`MAX_PATIENCE`].
-pub(crate) async fn patiently<T, F>(request: impl Fn() -> F) -> Result<T, HttpError>
+/// Makes a request, and again after a 429 that says when, within [`MAX_PATIENCE`] and before the `limit` of a call.
+pub(crate) async fn patiently<T, F>(limit: Duration, request: impl Fn() -> F) -> Result<T, HttpError>
 where
     F: Future<Output = Result<T, HttpError>>,
 {
-    let (mut waited, mut repeats) = (Duration::ZERO, 0);
+    let (began, mut waited, mut repeats) = (Instant::now(), Duration::ZERO, 0);
     loop {
         let answer = request().await;
+        let most = MAX_PATIENCE.saturating_sub(waited);
         match answer.as_ref().err().and_then(patience) {
-            Some(wait) if repeats < MAX_REPEATS && wait <= MAX_PATIENCE.saturating_sub(waited) => {
+            Some(wait) if repeats < MAX_REPEATS && wait <= most && began.elapsed() + wait < limit => {
                 tokio::time::sleep(wait).await;
                 waited += wait;
                 repeats += 1;
@@ -311,13 +315,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_that_is_too_long_ends_the_waiting() {
-        let said = parking_lot::Mutex::new(vec!["18446744073709551615", "1"]);
-        let answer = patiently(|| async {
-            let retry_after = said.lock().pop().map(str::to_owned);
-            let refusal = Refusal { retry_after, ..Refusal::bare(StatusCode::TOO_MANY_REQUESTS) };
-            Err::<(), _>(HttpError::from(refusal))
-        });
-        assert!(answer.await.is_err() && said.lock().is_empty());
+        for (limit, left) in [(Duration::MAX, 0), (Duration::from_secs(2), 0), (Duration::from_secs(1), 1)] {
+            let said = parking_lot::Mutex::new(vec!["18446744073709551615", "1"]);
+            let answer = patiently(limit, || async {
+                let retry_after = said.lock().pop().map(str::to_owned);
+                let refusal = Refusal { retry_after, ..Refusal::bare(StatusCode::TOO_MANY_REQUESTS) };
+                Err::<(), _>(HttpError::from(refusal))
+            });
+            assert!(answer.await.is_err());
+            assert_eq!(said.lock().len(), left, "{limit:?}");
+        }
     }
 
     #[test]

@@ -223,7 +223,8 @@ impl Connector {
             Place::Http(HttpKind::Streamable, url, authorization) => {
                 let in_session = Arc::default();
                 let (authorization, session) = (authorization.clone(), Arc::clone(&in_session));
-                let transport = http::transport(url, authorization, session, self.passed_over(), &self.revision);
+                let (over, limit) = (self.passed_over(), self.server.timeout);
+                let transport = http::transport(url, authorization, session, over, limit, &self.revision);
                 let transport = transport.map_err(Failed::Start)?;
                 let service = self.handler().serve_with_lifecycle(transport, lifecycle).await?;
                 Ok(self.client(service, Arc::default(), Some(in_session)))

@@ -1,5 +1,7 @@
 //! Sends requests with the configured credentials, and reads bounded answers.
 
+use std::time::Duration;
+
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use url::Url;
@@ -19,6 +21,8 @@ use base::error::Result;
 pub(super) struct Exchange {
     client: reqwest::Client,
     pub(super) authorization: Authorization,
+    /// Of a call.
+    timeout: Duration,
 }
 
 /// An answer within its limits.
@@ -32,8 +36,8 @@ pub(super) struct Answered {
 }
 
 impl Exchange {
-    pub(super) fn new(base: &Url, reach: Reach, authorization: Authorization) -> Result<Self> {
-        Ok(Self { client: client(base.as_str(), reach)?, authorization })
+    pub(super) fn new(base: &Url, reach: Reach, authorization: Authorization, timeout: Duration) -> Result<Self> {
+        Ok(Self { client: client(base.as_str(), reach)?, authorization, timeout })
     }
 
     /// Sends a request whose answer has at most `most` bytes, again with newer credentials after a 401, and again after a 429
@@ -41,14 +45,14 @@ impl Exchange {
     pub(super) async fn send(&self, request: &Request, most: usize) -> Result<Answered, HttpError> {
         let send = |token: Option<String>, values: &Values| {
             let request = self.with(request, values);
-            async move { patiently(|| self.once(&request, token.as_deref(), most)).await }
+            async move { patiently(self.timeout, || self.once(&request, token.as_deref(), most)).await }
         };
         self.authorization.send(send).await
     }
 
     /// The same without credentials.
     pub(super) async fn send_bare(&self, request: &Request, most: usize) -> Result<Answered, HttpError> {
-        patiently(|| self.once(request, None, most)).await
+        patiently(self.timeout, || self.once(request, None, most)).await
     }
 
     /// The request with configured headers and query.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use url::Url;
@@ -35,6 +36,8 @@ pub(super) struct Loader {
     pub(super) renamed: BTreeMap<String, String>,
     /// A document that has changed is read again.
     pub(super) may_reread: bool,
+    /// Timeout of a call.
+    pub(super) timeout: Duration,
 }
 
 /// A document as it was loaded.
@@ -97,7 +100,7 @@ impl Loader {
         let is_own = self.base.as_ref().is_none_or(|base| base.origin() == url.origin());
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(WANTED))]);
         let request = Request { method: http::Method::GET, url: url.clone(), headers, body: None };
-        let exchange = Exchange::new(&url, Reach::configured(), authorization.clone())?;
+        let exchange = Exchange::new(&url, Reach::configured(), authorization.clone(), self.timeout)?;
         let most = limits::OPENAPI_DOCUMENT.max;
         let sent = if is_own { exchange.send(&request, most).await } else { exchange.send_bare(&request, most).await };
         let answer = sent.map_err(|error| {

@@ -49,6 +49,7 @@ impl Connector {
             access: server.access.clone(),
             renamed: renamed.collect(),
             may_reread: server.reconnect,
+            timeout: server.timeout,
         };
         Some(Self { loader: Arc::new(loader), account })
     }
@@ -69,7 +70,7 @@ impl Connect for Connector {
         let document = loader.load(&authorization).await?;
         let mut api = loader.read(&document).await?;
         let reach = if is_named_by_document { Reach::internet() } else { Reach::configured() };
-        let exchange = Exchange::new(&api.base, reach, authorization)?;
+        let exchange = Exchange::new(&api.base, reach, authorization, loader.timeout)?;
         let (plans, base) = (std::mem::take(&mut api.plans), api.base.clone());
         let (listing, reserved) = (Mutex::new(Some(listing(&loader.name, api)?)), names(&loader.query));
         let (digest, is_replaced) = (document.digest, AtomicBool::new(false));
