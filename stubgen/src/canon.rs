@@ -28,11 +28,16 @@ pub(crate) fn digest_of(value: &Value, scratch: &mut String) -> String {
     digest(scratch)
 }
 
-/// SHA-256 of `text` as 64 lower-case hexadecimal characters.
-pub fn digest(text: &str) -> String {
+/// SHA-256 of `content`.
+pub fn sha256(content: impl AsRef<[u8]>) -> [u8; 32] {
+    Sha256::digest(content).into()
+}
+
+/// [`sha256`] of `content` as 64 lower-case hexadecimal characters.
+pub fn digest(content: impl AsRef<[u8]>) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut hex = String::with_capacity(64);
-    for byte in Sha256::digest(text.as_bytes()) {
+    for byte in sha256(content) {
         hex.push(char::from(HEX[usize::from(byte >> 4)]));
         hex.push(char::from(HEX[usize::from(byte & 15)]));
     }

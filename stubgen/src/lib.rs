@@ -24,7 +24,7 @@ mod tool;
 mod typescript;
 
 pub use app::{App, SCHEME as APP_SCHEME};
-pub use canon::{canonical_json, digest, identity_json, pretty_json, short_digest};
+pub use canon::{canonical_json, digest, identity_json, pretty_json, sha256, short_digest};
 pub use definition::Definition;
 pub use editors::editor_files;
 pub use forge::{forge_dts, forge_pyi};

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::error::ConfigError;
@@ -12,6 +11,7 @@ use super::raw::RawClient;
 use super::{Budgets, Config, DEFAULT_PROFILE, Expose, Http, Profile, profiles, spending};
 use base::principal::LOCAL;
 use base::random;
+use base::text::head;
 use redact::secret;
 
 /// Shortest token: 128 bits in hexadecimal digits have twice as many.
@@ -36,7 +36,7 @@ pub struct Client {
 impl Client {
     /// True if `token` is the client's. Takes as long for each other one.
     pub fn has(&self, token: &str) -> bool {
-        self.token.is_some_and(|own| own.ct_eq(&digest(token)).into())
+        self.token.is_some_and(|own| own.ct_eq(&stubgen::sha256(token)).into())
     }
 
     /// True if both have the same credentials.
@@ -66,13 +66,9 @@ impl Client {
     }
 }
 
-fn digest(token: &str) -> [u8; 32] {
-    Sha256::digest(token.as_bytes()).into()
-}
-
 /// The digest of a token as `token_sha256` has it.
 pub fn token_digest(token: &str) -> String {
-    random::hex(&digest(token))
+    stubgen::digest(token)
 }
 
 pub(super) fn clients(
@@ -150,7 +146,7 @@ fn token(
                 let message = format!("must have {SHORTEST} characters or more, of ASCII and without spaces");
                 return Err(key.at_value(message).with_hint(FORM));
             }
-            Ok(Some(digest(&token)))
+            Ok(Some(stubgen::sha256(&token)))
         }
     }
 }
@@ -184,22 +180,18 @@ pub fn is_of_token(name: &str) -> bool {
 
 /// Longest subject that stands in a client's name as it is.
 const SUBJECT: usize = 40;
-/// Bytes of a digest in a client's name.
-const DIGEST: usize = 16;
-/// Bytes of the issuer's digest in it.
-const ISSUER: usize = 4;
+/// Digits of a digest in a client's name.
+const DIGEST: usize = 32;
 
 /// Name of the client with this subject. Subjects of other issuers have other names, and so have configured clients. It can
 /// be the name of a file everywhere: a subject with other characters, capitals included, stands as its digest.
 pub fn client_of_token(issuer: &str, subject: &str) -> String {
-    let digest =
-        |text: &str, bytes: usize| random::hex(Sha256::digest(text.as_bytes()).get(..bytes).unwrap_or_default());
     let is_plain =
         subject.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte));
-    let issuer = digest(issuer, ISSUER);
+    let issuer = stubgen::short_digest(issuer);
     match is_plain && subject.len() <= SUBJECT && !subject.ends_with('.') {
         true => format!("{OF_TOKEN}{issuer}.{subject}"),
-        false => format!("{OF_TOKEN}{issuer}-{}", digest(subject, DIGEST)),
+        false => format!("{OF_TOKEN}{issuer}-{}", head(&stubgen::digest(subject), DIGEST)),
     }
 }
 

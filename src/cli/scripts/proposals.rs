@@ -93,7 +93,7 @@ pub(super) fn source(desk: &Desk, kept: &Kept) -> Source {
     };
     let path = desk.place.path.join(format!("{}.{}", proposal.name, proposal.extension.as_str()));
     let code: Arc<str> = proposal.code.as_str().into();
-    Source { name: proposal.name.clone(), language, path, sha256: stubgen::digest(&code), code }
+    Source { name: proposal.name.clone(), language, path, sha256: stubgen::digest(&*code), code }
 }
 
 pub(super) async fn proposals(global: &Global, args: ProposalsArgs, ui: Ui) -> Result<u8, Failure> {

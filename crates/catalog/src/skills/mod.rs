@@ -11,10 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 
 use crate::findings::{Finding, Findings, Item};
-use base::random;
 pub use folder::read;
 pub use of_scripts::with_scripts;
 
@@ -95,7 +93,7 @@ impl Skills {
         let mut digests = String::new();
         for skill in &skills {
             for file in &skill.files {
-                let content = sha256(file.content.bytes());
+                let content = stubgen::digest(file.content.bytes());
                 digests.push_str(&format!("{}/{} {content}\n", skill.name, file.path));
             }
         }
@@ -178,11 +176,6 @@ impl Skill {
         let exact = self.files.iter().position(|file| file.path == path);
         exact.or_else(|| self.files.iter().position(|file| file.path.eq_ignore_ascii_case(path)))
     }
-}
-
-/// SHA-256 of a content, in hex.
-fn sha256(bytes: &[u8]) -> String {
-    random::hex(&Sha256::digest(bytes))
 }
 
 /// Most characters of a description, by the format.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use base::time::now_ms;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 use wire::{Limits, Run, ScriptError, ScriptErrorKind};
 
 use super::Broker;
@@ -139,7 +138,7 @@ impl Broker {
             code: script.prepared.code.clone(),
             servers: self.context.namespaces(),
             limits: Limits { calls: script.most_calls.map_or(limits.calls, |most| most.min(limits.calls)), ..limits },
-            seed: Sha256::digest(&seed).into(),
+            seed: stubgen::sha256(&seed),
             now_ms: self.evidence().map_or_else(now_ms, |evidence| evidence.now_ms()),
             args: Some(args),
         })

@@ -232,7 +232,7 @@ impl Reader<'_> {
         })?;
         self.left = self.left.saturating_sub(text.len());
         let code: Arc<str> = text.strip_prefix('\u{feff}').unwrap_or(&text).into();
-        let sha256 = stubgen::digest(&code);
+        let sha256 = stubgen::digest(&*code);
         let source = Source { name, language: *language, path: path.to_owned(), code, sha256 };
         self.add(source, &shown)
     }

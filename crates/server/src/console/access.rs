@@ -8,7 +8,6 @@ use std::time::Duration;
 use hyper::header::HeaderMap;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -20,6 +19,7 @@ use base::principal::Principal;
 use base::random;
 use config::Config;
 use run::session;
+use stubgen::sha256;
 
 /// Time in which a one-time token can be used.
 const ONCE: Duration = Duration::from_secs(10 * 60);
@@ -95,13 +95,13 @@ impl Access {
         if once.len() >= WAITING {
             once.remove(0);
         }
-        once.push(Guest { token: digest(&token), name, rights, until: Some(Instant::now() + ONCE) });
+        once.push(Guest { token: sha256(&token), name, rights, until: Some(Instant::now() + ONCE) });
         token
     }
 
     /// The person of a token: one that lets in once, or that of an entry of `[console]`. Nothing begins or ends yet.
     pub(super) fn guest(&self, config: &Config, token: &str) -> Result<Guest, Refusal> {
-        let (given, now) = (digest(token), Instant::now());
+        let (given, now) = (sha256(token), Instant::now());
         let is_given = |known: &[u8; 32]| bool::from(known.ct_eq(&given));
         let mut once = self.once.lock();
         once.retain(|once| once.until > Some(now));
@@ -125,7 +125,7 @@ impl Access {
         let opened = gateway.open_session(Principal::of_console(&name));
         opened.met("forgefs console".to_owned());
         let session = new_token();
-        let (key, entry, until) = (digest(&session), until.is_none().then_some(token), Instant::now() + SESSION);
+        let (key, entry, until) = (sha256(&session), until.is_none().then_some(token), Instant::now() + SESSION);
         let can_act = rights.may_act;
         tracing::info!(target: "forgefs::console", by = name, can_act, "signed in");
         let ended = CancellationToken::new();
@@ -150,7 +150,7 @@ impl Access {
         let Ok(Some(token)) = bearer(headers) else {
             return Err(Refusal::unauthorized("a session is needed: send `Authorization: Bearer SESSION`"));
         };
-        self.holding(config, digest(token)).ok_or_else(Refusal::over)
+        self.holding(config, sha256(token)).ok_or_else(Refusal::over)
     }
 
     /// The person of a session that still holds.
@@ -172,8 +172,4 @@ impl Access {
 
 fn new_token() -> String {
     format!("{}{}", random::token(), random::token())
-}
-
-fn digest(token: &str) -> [u8; 32] {
-    Sha256::digest(token.as_bytes()).into()
 }

@@ -37,7 +37,7 @@ impl Place {
         };
         let name = config.file_name().ok_or_else(|| wrong(io::ErrorKind::InvalidFilename.into()))?;
         let config = fs::canonicalize(folder).map_err(wrong)?.join(name);
-        let mut name = stubgen::digest(&config.to_string_lossy());
+        let mut name = stubgen::digest(&*config.to_string_lossy());
         name.truncate(DIGITS);
         Ok(Self { config, folder: state.join("daemon"), name })
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
-use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::record::Record;
@@ -16,9 +15,10 @@ use super::seal::Keys;
 use super::standing::kept;
 use super::{Account, IDENTITY, Person};
 use base::error::{Error, ErrorCode};
-use base::random;
+use base::text::head;
 use config::{Config, Sealing};
 use state::{LoginLock, LoginVersion, State};
+use stubgen::digest;
 
 /// Interval of checks for a changed login.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
@@ -46,7 +46,9 @@ impl Store {
         (person, sealing): (Option<Person<'_>>, Option<&Arc<Sealing>>),
     ) -> Self {
         let person = person.map(|person| person.name());
-        let whose = person.as_ref().map_or_else(String::new, |person| format!("-{}", digest(person, OF_CLIENT)));
+        let whose = person
+            .as_ref()
+            .map_or_else(String::new, |person| format!("-{}", head(&digest(person.as_bytes()), OF_CLIENT)));
         let file = folder.join(format!("{}{whose}.json", stem(server, url)));
         let sealing = sealing.cloned();
         Self { state, file, url: url.to_string(), person, sealing, seen: Mutex::default() }
@@ -114,16 +116,12 @@ impl Store {
     }
 }
 
-/// Bytes of the digest of a client's name in a file's.
-const OF_CLIENT: usize = 16;
+/// Digits of the digest of a client's name in a file's.
+const OF_CLIENT: usize = 32;
 
 /// Beginning of the names of files with the logins of a server.
 fn stem(server: &str, url: &Url) -> String {
-    format!("{server}-{}", digest(url.as_str(), 6))
-}
-
-fn digest(text: &str, bytes: usize) -> String {
-    random::hex(Sha256::digest(text.as_bytes()).get(..bytes).unwrap_or_default())
+    format!("{server}-{}", head(&digest(url.as_str()), 12))
 }
 
 /// Clients with a login of their own at a server.

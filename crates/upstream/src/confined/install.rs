@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use confine::server::{GO, Rules};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
 use super::launcher::{Launcher, Registry, npm_name};
@@ -17,7 +16,6 @@ use super::program::{Found, look_up, resolve};
 use super::{Server, apply, dead, helper, own_command, system};
 use base::error::Error;
 use base::files::{self, Keep};
-use base::random;
 use base::text::head;
 use config::INHERITED;
 
@@ -69,7 +67,7 @@ fn folder(server: &Server<'_>, launcher: &Launcher) -> Result<PathBuf, Error> {
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
     let cache = cache.ok_or_else(|| dead("there is no folder to install into").hint("set HOME or XDG_CACHE_HOME"))?;
     let what = format!("{:?} {:?} {:?} {:?}", launcher.registry, launcher.packages, launcher.program, launcher.python);
-    Ok(cache.join("forgefs/servers").join(random::hex(&Sha256::digest(what.as_bytes())[..8])))
+    Ok(cache.join("forgefs/servers").join(head(&stubgen::digest(what), 16)))
 }
 
 /// Waits until no other process installs there.

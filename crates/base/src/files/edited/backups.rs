@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use sha2::{Digest as _, Sha256};
 use tempfile::TempPath;
 
 use super::Edited;
 use crate::files::{check_regular, private, read_bounded, read_regular, sync_folder};
+use crate::text::head;
 
 /// End of the names of backups.
 const BACKUP: &str = ".forgefs-backup";
@@ -202,5 +202,5 @@ fn now() -> String {
 
 /// Digest of a content, for names of backups.
 fn digest(content: &[u8]) -> String {
-    Sha256::digest(content).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    head(&stubgen::digest(content), 12).to_owned()
 }
