@@ -47,13 +47,24 @@ pub fn read(mut input: impl BufRead, limit: usize, mut take: impl FnMut(Line) ->
 
 /// Reads the next line of at most `limit` bytes; `None` at the end, and when the input cannot be read.
 pub async fn next(read: &mut (impl AsyncBufRead + Unpin), limit: usize) -> Option<Line> {
+    try_next(read, limit).await.ok().flatten()
+}
+
+/// Reads the next line of at most `limit` bytes; `None` at the end. Nothing is read beyond it.
+///
+/// # Errors
+/// When the input cannot be read.
+pub async fn try_next(read: &mut (impl AsyncBufRead + Unpin), limit: usize) -> io::Result<Option<Line>> {
     let mut lines = Lines::new(limit);
     loop {
-        let available = read.fill_buf().await.ok().filter(|available| !available.is_empty())?;
+        let available = read.fill_buf().await?;
+        if available.is_empty() {
+            return Ok(None);
+        }
         let (used, line) = lines.take(available);
         read.consume(used);
         if line.is_some() {
-            return line;
+            return Ok(line);
         }
     }
 }

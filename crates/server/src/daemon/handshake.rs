@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use base::limits::Limit;
-use base::lines::{Line, Lines};
+use base::lines::{self, Line};
 use base::principal::{LOCAL, Principal};
 
 /// Revision of the handshake. Both ends must have the same one; the versions of the program may differ.
@@ -124,7 +124,7 @@ pub(super) async fn read<T: DeserializeOwned>(
     limit: &Limit,
     time: Duration,
 ) -> io::Result<T> {
-    let line = match tokio::time::timeout(time, read_line(from, limit.max)).await {
+    let line = match tokio::time::timeout(time, lines::try_next(from, limit.max)).await {
         Ok(line) => line?.ok_or(io::ErrorKind::UnexpectedEof)?,
         Err(_) => {
             let what = format!("no complete line within {} s", time.as_secs());
@@ -143,20 +143,4 @@ pub(super) async fn read<T: DeserializeOwned>(
 /// Waits until the other end goes: nothing more is expected of it.
 pub(super) async fn gone(from: &mut (impl AsyncRead + Unpin)) {
     let _ = from.read(&mut [0; 1]).await;
-}
-
-/// Reads a line; `None` at the end of the input. Nothing is read beyond it.
-pub(super) async fn read_line(from: &mut (impl AsyncBufRead + Unpin), limit: usize) -> io::Result<Option<Line>> {
-    let mut lines = Lines::new(limit);
-    loop {
-        let read = from.fill_buf().await?;
-        if read.is_empty() {
-            return Ok(None);
-        }
-        let (used, line) = lines.take(read);
-        from.consume(used);
-        if line.is_some() {
-            return Ok(line);
-        }
-    }
 }

@@ -13,7 +13,7 @@ use tokio::process::Command;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::handshake::{Hello, Purpose, Speaker, VERSION, read_line};
+use super::handshake::{Hello, Purpose, Speaker, VERSION};
 use super::launch::Launch;
 use super::link::{Link, LinkError, open};
 use super::place::Place;
@@ -234,16 +234,16 @@ async fn pass_down<W: AsyncWrite + Unpin>(
     traffic: &Mutex<Traffic>,
 ) -> io::Result<End> {
     loop {
-        let line = match read_line(reader, limits::DAEMON_ANSWER.max).await {
-            Ok(Some(Line::Whole(line))) => line,
-            Ok(Some(Line::Skipped { head, bytes, .. })) => {
+        let line = match lines::next(reader, limits::DAEMON_ANSWER.max).await {
+            Some(Line::Whole(line)) => line,
+            Some(Line::Skipped { head, bytes, .. }) => {
                 tracing::error!("{}", limits::DAEMON_ANSWER.exceeded(ErrorCode::LimitExceeded, bytes).message);
                 match lines::number_at_head(&head) {
                     Some(id) => too_large(id, bytes),
                     None => continue,
                 }
             }
-            Ok(None) | Err(_) => return Ok(End::Lost),
+            None => return Ok(End::Lost),
         };
         match traffic.lock().received(&line) {
             Fate::Goodbye => return Ok(End::Goodbye),
