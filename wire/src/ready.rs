@@ -38,6 +38,20 @@ impl<N> Layer<N> {
     }
 }
 
+impl<N: PartialEq + fmt::Display> Layer<N> {
+    /// Error for the first of the `required` layers that is not in force.
+    pub fn missing(layers: &[Self], required: &[N]) -> Option<String> {
+        required.iter().find_map(|name| {
+            let why = match layers.iter().find(|layer| layer.name == *name) {
+                Some(layer) if layer.active => return None,
+                Some(layer) => &layer.detail,
+                None => "this platform does not have it",
+            };
+            Some(format!("the sandbox layer `{name}` is required and does not hold: {why}"))
+        })
+    }
+}
+
 /// Layers of the process sandbox, as `sandbox.require` names them.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display, IntoStaticStr, VariantArray,

@@ -320,17 +320,7 @@ fn encode(reply: Reply) -> Result<Vec<u8>, Failure> {
 /// # Errors
 /// `INTERNAL` when a required layer is not in force.
 fn is_confined(ready: &Ready, require: &[LayerName]) -> Result<()> {
-    for name in require {
-        let why = match ready.confinement.iter().find(|layer| layer.name == *name) {
-            Some(layer) if layer.active => continue,
-            Some(layer) => layer.detail.clone(),
-            None => "this platform does not have it".to_owned(),
-        };
-        return Err(Error::new(
-            ErrorCode::Internal,
-            format!("the sandbox layer `{name}` is required and does not hold: {why}"),
-        )
-        .hint("no script runs until it does; `forgefs doctor` shows every layer, `sandbox.require` names this one"));
-    }
-    Ok(())
+    let Some(missing) = Layer::missing(&ready.confinement, require) else { return Ok(()) };
+    Err(Error::new(ErrorCode::Internal, missing)
+        .hint("no script runs until it does; `forgefs doctor` shows every layer, `sandbox.require` names this one"))
 }

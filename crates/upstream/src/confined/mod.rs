@@ -158,17 +158,10 @@ impl Prepared {
         }
         layers.extend(more);
         let held = Held { name, _group: group, temporary };
-        for required in &require {
-            let why = match layers.iter().find(|layer| layer.name == *required) {
-                Some(layer) if layer.active => continue,
-                Some(layer) => layer.detail.clone(),
-                None => "this platform does not have it".to_owned(),
-            };
-            let error = dead(format!("the sandbox layer `{required}` is required and does not hold: {why}"))
-                .hint("`forgefs doctor` shows every layer; `require` in the server's `sandbox` names this one");
-            return Err(not_started(&held.name, error));
-        }
-        Ok((held, layers))
+        let Some(missing) = Layer::missing(&layers, &Vec::from_iter(require)) else { return Ok((held, layers)) };
+        let error = dead(missing)
+            .hint("`forgefs doctor` shows every layer; `require` in the server's `sandbox` names this one");
+        Err(not_started(&held.name, error))
     }
 
     /// Confinement of this server on this machine, for `forgefs doctor`: a process confines itself, and ends.
