@@ -34,5 +34,5 @@ pub use observed::Observed;
 pub use path::At;
 pub use schema::{KeywordForm, NOTE, subschemas};
 pub use server::{ServerDef, ServerStubs, generate};
-pub use text::{many_lines, one_line};
+pub use text::{head, many_lines, one_line};
 pub use tool::{Annotations, OVERRIDE, Param, ToolStub, View};

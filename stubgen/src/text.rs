@@ -19,7 +19,7 @@ const SECTIONS: [&str; 8] =
     ["Args:", "Arguments:", "Parameters:", "Params:", "Returns:", "Example:", "Examples:", "Usage:"];
 
 /// The beginning of `text`, at most `bytes`, cut between characters.
-pub(crate) fn head(text: &str, bytes: usize) -> &str {
+pub fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 

@@ -1,12 +1,11 @@
 //! Cuts and escapes text from outside.
 
+use std::borrow::Cow;
+
+pub use stubgen::head;
+
 /// Average bytes per token, for estimates without a tokenizer.
 pub const BYTES_PER_TOKEN: usize = 4;
-
-/// The beginning of `text`, at most `bytes`, cut between characters.
-pub fn head(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
-}
 
 /// `1 call`, `2 calls`.
 pub fn counted(count: usize, what: &str) -> String {
@@ -14,9 +13,13 @@ pub fn counted(count: usize, what: &str) -> String {
 }
 
 /// A name, path or query from outside for an error: its beginning, and its length if it is cut.
-pub fn brief(text: &str) -> std::borrow::Cow<'_, str> {
-    const SHOWN: usize = 200;
-    match head(text, SHOWN) {
+pub fn brief(text: &str) -> Cow<'_, str> {
+    beginning(text, 200)
+}
+
+/// The beginning of a text, at most `bytes`, with its length if it is cut.
+pub fn beginning(text: &str, bytes: usize) -> Cow<'_, str> {
+    match head(text, bytes) {
         whole if whole.len() == text.len() => whole.into(),
         cut => format!("{cut}… ({} bytes)", text.len()).into(),
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use wire::{Json, Op};
 
 use base::error::{Cause, Error, ErrorCode, Result};
-use base::text::head;
+use base::text::beginning;
 use base::{json, limits};
 use catalog::people;
 use redact::{Redaction, Surface};
@@ -90,22 +90,14 @@ impl fmt::Display for Asked {
             None => (self.kind.clone(), &self.fields),
         };
         let rest = redact::json(Surface::Log, rest.clone()).to_string();
-        let rest = if rest == "{}" { Cow::Borrowed("") } else { cut(&rest) };
+        let rest = if rest == "{}" { Cow::Borrowed("") } else { beginning(&rest, SHOWN) };
         write!(f, "{}", people::line(format!("{name} {rest}").trim_end()))
     }
 }
 
 /// A text for people: redacted, on one line, cut.
 pub fn shown(text: &str) -> String {
-    people::line(&cut(&redact::json_text(Surface::Log, text))).into_owned()
-}
-
-/// The beginning of a text, with its size if it is cut.
-fn cut(text: &str) -> Cow<'_, str> {
-    match head(text, SHOWN) {
-        whole if whole.len() == text.len() => whole.into(),
-        begin => format!("{begin}… ({} bytes)", text.len()).into(),
-    }
+    people::line(&beginning(&redact::json_text(Surface::Log, text), SHOWN)).into_owned()
 }
 
 /// Where a run parted from its record.
