@@ -82,9 +82,6 @@ pub enum LayerName {
 impl LayerName {
     /// Every layer.
     pub const ALL: &'static [Self] = Self::VARIANTS;
-    /// Those that a process applies to itself. The rest exist if the configuration sets their limit.
-    pub const OWN: [Self; 6] =
-        [Self::NoNewPrivs, Self::Landlock, Self::Scope, Self::Seccomp, Self::Rlimits, Self::Children];
 }
 
 /// The first thing that the process says.
@@ -208,13 +205,9 @@ fn apply(rules: &Rules) -> Result<Vec<Layer>, String> {
 
 #[cfg(not(target_os = "linux"))]
 fn apply(_: &Rules) -> Result<Vec<Layer>, String> {
-    Ok(unavailable())
-}
-
-/// The layers where the platform has none.
-pub fn unavailable() -> Vec<Layer> {
+    use LayerName::{Children, Landlock, NoNewPrivs, Rlimits, Scope, Seccomp};
     let why = || Err("this platform offers no sandbox for servers that ForgeFS uses".to_owned());
-    LayerName::OWN.map(|name| Layer::of(name, why())).into()
+    Ok([NoNewPrivs, Landlock, Scope, Seccomp, Rlimits, Children].map(|name| Layer::of(name, why())).into())
 }
 
 /// Root's rights that the program keeps, where the gateway has them: those over files, which landlock bounds, and low

@@ -7,7 +7,6 @@ use wire::{Json, Op, Outcome};
 use super::Reader;
 use super::line::{Answered, End, Head, Line, NESTED, RunOp, Sent};
 use base::error::{Error, ErrorCode, Result};
-use base::labels::Labels;
 use base::memory;
 use base::outcome;
 
@@ -48,8 +47,6 @@ pub struct Given {
     pub outcome: Option<Outcome>,
     /// Bytes of an answer that is not kept.
     pub left_out: Option<usize>,
-    /// Servers whose data the run held then.
-    pub labels: Labels,
     /// The call of an earlier run that the answer is from.
     pub from: Option<RunOp>,
 }
@@ -94,14 +91,14 @@ impl Recorded {
     }
 
     fn answered(&mut self, answered: Answered) -> Result<()> {
-        let Answered { op, now_ms, ask, answer, left_out, labels, from, no_effect: _, done: _ } = answered;
+        let Answered { op, now_ms, ask, answer, left_out, from, .. } = answered;
         let request = ask.map(|ask| request(&self.head.run, &ask)).transpose()?;
         let operation = self.of(op).entry(op).or_insert(Operation { op: None, sent: None, given: None });
         if operation.given.is_some() {
             return Err(damaged(&self.head.run, &format!("operation {op} has two answers")));
         }
         operation.op = operation.op.take().or(request);
-        operation.given = Some(Given { now_ms, outcome: answer, left_out, labels, from });
+        operation.given = Some(Given { now_ms, outcome: answer, left_out, from });
         if op < NESTED {
             self.order.push(op);
         }
