@@ -8,7 +8,7 @@ use toml_edit::{DocumentMut, Item};
 
 use super::Past;
 use crate::cli::{Failure, Ui, shapes};
-use base::principal::LOCAL;
+use base::principal::{LOCAL, Principal};
 use base::text::{counted, head};
 use base::time::rfc3339;
 use catalog::people;
@@ -28,7 +28,7 @@ pub(super) fn suggest(config: &Config, past: &Past, ui: Ui) -> Result<u8, Failur
     let mut all: BTreeMap<&str, Suggestion<'_>> = BTreeMap::new();
     let mut gone = 0;
     for (call, seen) in &log.rows {
-        let client = if call.client.starts_with("console/") { LOCAL } else { &call.client };
+        let client = if call.client.starts_with(Principal::CONSOLE) { LOCAL } else { &call.client };
         match here.has_client(client) {
             true => all.entry(client).or_default().take(&here, config, call, *seen),
             false => gone += seen.count,

@@ -13,7 +13,7 @@ use super::{Caller, PendingCall, Reason, Rules, all_of, call_of, decide_anew, re
 use crate::scripts::{Folder, Lock, Locked, SERVER};
 use base::error::{Error, ErrorCode, Result};
 use base::labels::Held;
-use base::principal::LOCAL;
+use base::principal::{LOCAL, Principal};
 use catalog::manifest::{Cache, ServerEntry, ServerState};
 use catalog::skills::{Calls, Skills};
 use catalog::{Catalog, Catalogs};
@@ -222,5 +222,5 @@ fn ready() -> ServerState {
 
 /// True for this machine's user, as whom people of the console act.
 fn is_of_person(client: &str) -> bool {
-    client == LOCAL || client.starts_with("console/")
+    client == LOCAL || client.starts_with(Principal::CONSOLE)
 }
