@@ -3,14 +3,23 @@
 //! A limit is checked where its field comes in, before any work on it. The operator's limits are in
 //! `config::Limits`. `cargo xtask docs` writes docs/limits.md from the table.
 
+#[cfg(any(test, feature = "fuzzing"))]
 mod bounds;
 mod fields;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::text;
 
+#[cfg(any(test, feature = "fuzzing"))]
 pub use bounds::*;
 pub use fields::*;
+
+/// Steps that seeking phrases in a text of a server may take: for each of its bytes, and besides.
+pub const PHRASE_WORK: (usize, usize) = (4, 10_000);
+/// Steps that checking arguments against a schema may take, as [`PHRASE_WORK`].
+pub const SCHEMA_WORK: (usize, usize) = (100, 2_000_000);
+/// Steps that making the sample of a dry run may take.
+pub const SAMPLE_WORK: usize = 20_000;
 
 /// Unit of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -59,6 +59,7 @@ impl Meter {
     }
 
     /// Steps left.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub fn left(&self) -> u64 {
         self.left.get()
     }

@@ -1,4 +1,7 @@
-//! Complexity bounds of work on one input of n bytes, a·n + b. The fuzz targets check every input.
+//! Complexity bounds of work on one input of n bytes, a·n + b. The fuzz targets check every input; production meters a
+//! few of them.
+
+use super::{PHRASE_WORK, SAMPLE_WORK, SCHEMA_WORK};
 
 /// Measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,10 +56,10 @@ bounds! {
     STUBS_MEMORY: "making stubs of a tool list", Memory, 300, 1 << 20;
     CATALOG_MEMORY: "indexing a tool list", Memory, 200, 16 << 20;
     STUB_BYTES: "each file of a tool list", Output, 50, 100 << 10;
-    PHRASE_STEPS: "seeking phrases in a text of a server", Steps, 4, 10_000;
-    SCHEMA_STEPS: "checking arguments against a schema, of both together", Steps, 100, 2_000_000;
+    PHRASE_STEPS: "seeking phrases in a text of a server", Steps, PHRASE_WORK.0, PHRASE_WORK.1;
+    SCHEMA_STEPS: "checking arguments against a schema, of both together", Steps, SCHEMA_WORK.0, SCHEMA_WORK.1;
     SCHEMA_MEMORY: "checking arguments against a schema, of both together", Memory, 200, 32 << 20;
-    SAMPLE_STEPS: "making the sample of a dry run, of any schema", Steps, 0, 20_000;
+    SAMPLE_STEPS: "making the sample of a dry run, of any schema", Steps, 0, SAMPLE_WORK;
     SAMPLE_MEMORY: "making the sample of a dry run, of any schema", Memory, 0, 1 << 20;
     SAMPLE_BYTES: "the sample of a dry run, of any schema", Output, 0, 128 << 10;
     MESSAGE_MEMORY: "reading a message of a server", Memory, 60, 8 << 20;

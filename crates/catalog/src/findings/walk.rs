@@ -212,7 +212,8 @@ fn pointer(at: &At<'_>) -> String {
 
 /// Steps for the phrases of a text.
 fn steps(text: &str) -> u64 {
-    limits::PHRASE_STEPS.of(text.len()) as u64
+    let (each, besides) = limits::PHRASE_WORK;
+    (each * text.len() + besides) as u64
 }
 
 /// Role of the value of `key`.

@@ -30,7 +30,8 @@ const MAX_KNOWN: usize = 4096;
 const MAX_KNOWN_BYTES: usize = 2 << 20;
 /// Step limit for fitting `args` bytes of arguments to a definition of `definition` bytes.
 pub(super) fn allowed(args: usize, definition: usize) -> u64 {
-    limits::SCHEMA_STEPS.of(args.saturating_add(definition)) as u64
+    let (each, besides) = limits::SCHEMA_WORK;
+    each.saturating_mul(args.saturating_add(definition)).saturating_add(besides) as u64
 }
 
 /// Arguments of a call, as far as they are known.

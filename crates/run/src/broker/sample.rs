@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use base::limits::SAMPLE_STEPS;
+use base::limits::SAMPLE_WORK;
 use base::meter::Meter;
 
 /// Deepest value; schemas may be recursive.
@@ -17,12 +17,8 @@ const MAX_BYTES: usize = 64 << 10;
 /// A sample of `schema`: its `const`, first `enum` value, `default` or `examples`, else the required parts alone. It
 /// ignores patterns and the like. `null` without a schema, and in place of values over the limits.
 pub(super) fn of(schema: Option<&Value>) -> Value {
-    let making = |schema| Making {
-        root: schema,
-        left: MAX_VALUES,
-        bytes: MAX_BYTES,
-        meter: Meter::new(SAMPLE_STEPS.besides as u64),
-    };
+    let making =
+        |schema| Making { root: schema, left: MAX_VALUES, bytes: MAX_BYTES, meter: Meter::new(SAMPLE_WORK as u64) };
     schema.map_or(Value::Null, |schema| value(&mut making(schema), schema, 0))
 }
 
