@@ -63,11 +63,11 @@ async fn every_usual_mistake_about_an_answer_is_answered_with_what_to_do() {
     let files = [("answers.json", answers), ("more.json", json!({ "take": { "inputSchema": takes } }))]
         .map(|(name, content)| fence.write(name, &content.to_string()));
     let files = files.each_ref().map(|file| file.to_string_lossy());
-    let (time, offers) =
-        (python("time", "answers.py", &[&files[0], &files[1]]), python("offers", "offers.py", &["odd"]));
-    let (Some(time), Some(offers)) = (time, offers) else { return };
-    let session = fence.serve(&format!("{time}{offers}")).await;
-    session.ready(&["time", "offers"]).await;
+    let answering = |name| python(name, "answers.py", &[&files[0], &files[1]]);
+    let offers = python("offers", "offers.py", &["odd"]);
+    let (Some(time), Some(fetch), Some(offers)) = (answering("time"), answering("fetch"), offers) else { return };
+    let session = fence.serve(&format!("{time}{fetch}{offers}")).await;
+    session.ready(&["time", "fetch", "offers"]).await;
     all_are_answered(&session, "tests/fixtures/mistakes_of_answers.txt", 7).await;
 }
 

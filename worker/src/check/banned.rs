@@ -10,6 +10,7 @@ use oxc_semantic::{IsGlobalReference as _, Scoping};
 use oxc_span::{GetSpan as _, Span};
 
 use super::function::FunctionScript;
+use crate::explain::ABSENT;
 
 /// Names that compile code from strings or share memory, on any path to them.
 const FORBIDDEN: &[(&str, &str)] = &[
@@ -18,20 +19,6 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("WebAssembly", "there is no WebAssembly here; write the computation in the script"),
     ("SharedArrayBuffer", "there is no shared memory here; use an ArrayBuffer"),
     ("Atomics", "there is no shared memory here, and nothing to wait for but calls"),
-];
-
-/// Common globals that the sandbox does not have, with alternatives.
-const ABSENT: &[(&str, &str)] = &[
-    ("require", "there are no modules here; tools are called as `server.tool({…})`"),
-    ("process", "there is no process here; credentials stay with the gateway"),
-    ("Deno", "there is no Deno here; tools are called as `server.tool({…})`"),
-    ("Bun", "there is no Bun here; tools are called as `server.tool({…})`"),
-    ("fetch", "there is no network here; call a tool that fetches"),
-    ("XMLHttpRequest", "there is no network here; call a tool that fetches"),
-    ("WebSocket", "there is no network here; call a tool instead"),
-    ("window", "there is no browser here"),
-    ("document", "there is no browser here"),
-    ("localStorage", "use `forge.stash` to keep values for later scripts"),
 ];
 
 /// Position, and alternative.
@@ -137,10 +124,11 @@ impl<'a> Visit<'a> for Finder<'_> {
     }
 
     fn visit_static_member_expression(&mut self, it: &StaticMemberExpression<'a>) {
-        // `Function.prototype.call` and the like compile no code.
+        // `Function.prototype.call` and the like compile no code. An absent name may be that of a server, which the gateway
+        // knows: `fetch.fetch({…})`. `process` is Node's.
         if let Expression::Identifier(name) = it.object.get_inner_expression()
-            && name.name == "Function"
-            && it.property.name == "prototype"
+            && (name.name == "Function" && it.property.name == "prototype"
+                || name.name != "process" && entry(ABSENT, &name.name).is_some())
         {
             return;
         }

@@ -10,6 +10,7 @@ mod syntax;
 use wire::{Language, ScriptError, ScriptErrorKind, Server};
 
 use self::look::{Look, Subject};
+pub(crate) use self::node::ABSENT;
 use self::source::Source;
 
 /// Longest explanation added to a message, in bytes.

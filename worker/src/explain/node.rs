@@ -1,8 +1,21 @@
 //! Habits of Node and of browsers, and how it is done here.
 
+/// Common globals that the sandbox does not have, with alternatives.
+pub(crate) const ABSENT: &[(&str, &str)] = &[
+    ("require", "there are no modules here; tools are called as `server.tool({…})`"),
+    ("process", "there is no process here; credentials stay with the gateway"),
+    ("Deno", "there is no Deno here; tools are called as `server.tool({…})`"),
+    ("Bun", "there is no Bun here; tools are called as `server.tool({…})`"),
+    ("fetch", "there is no network here; call a tool that fetches"),
+    ("XMLHttpRequest", "there is no network here; call a tool that fetches"),
+    ("WebSocket", "there is no network here; call a tool instead"),
+    ("window", "there is no browser here"),
+    ("document", "there is no browser here"),
+    ("localStorage", "use `forge.stash` to keep values for later scripts"),
+];
+
 /// Globals of Node and of browsers, and of clients of MCP: the other way.
 const NODE: &[(&str, &str)] = &[
-    ("require", "there are no modules here; tools are called as `server.tool({…})`"),
     ("module", "there are no modules here; `return` gives the value"),
     ("exports", "there are no modules here; `return` gives the value"),
     ("fs", "there are no files here; call a tool of a server that has files, or keep values with `forge.stash`"),
@@ -11,7 +24,6 @@ const NODE: &[(&str, &str)] = &[
     ("__dirname", "there are no files here"),
     ("__filename", "there are no files here"),
     ("Buffer", "use `btoa(text)`, `atob(base64)`, `new TextEncoder().encode(text)` or a Uint8Array"),
-    ("fetch", "there is no network here; call a tool that fetches"),
     ("axios", "there are no packages here; call a tool that fetches"),
     ("_", "there are no packages here; use the methods of Array and Object, such as `Object.groupBy`"),
     ("lodash", "there are no packages here; use the methods of Array and Object, such as `Object.groupBy`"),
@@ -87,7 +99,7 @@ pub(super) fn habit(message: &str, line: &str) -> Option<String> {
             return Some("move its `const` or `let` above this line".to_owned());
         }
         let name = text.split_once(" is not defined")?.0.trim_matches('\'');
-        let known = NODE.iter().find(|(known, _)| *known == name).map(|(_, way)| (*way).to_owned());
+        let known = ABSENT.iter().chain(NODE).find(|(known, _)| *known == name).map(|(_, way)| (*way).to_owned());
         let assigned = line.trim_start().strip_prefix(name).map(str::trim_start);
         let is_assigned = assigned.is_some_and(|rest| rest.starts_with('=') && !rest.starts_with("=="));
         return known.or_else(|| is_assigned.then(|| format!("declare it: `let {name} = …`")));
