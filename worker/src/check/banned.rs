@@ -29,7 +29,8 @@ pub(super) fn check_modules(body: &[Statement<'_>]) -> Result<(), Finding> {
     let body = &body[..body.len() - usize::from(FunctionScript::is_exported(body))];
     match body.iter().find(|statement| statement.is_module_declaration()) {
         Some(found) => {
-            let message = "scripts have no `import` or `export`: tools are globals, and `return` gives the value";
+            let message = "scripts have no `import` or `export`: tools are globals, called as `server.tool({…})`, and \
+                           `return` gives the value";
             Err((found.span().start as usize, message.to_owned()))
         }
         None => Ok(()),

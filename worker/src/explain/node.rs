@@ -47,7 +47,7 @@ const NODE: &[(&str, &str)] = &[
     ("call_tool", "it is `await forge.callTool(server, tool, {…})`; `call_tool` is its name in Starlark"),
     ("parallel", "it is `await forge.parallel([() => …])`"),
     ("try_call", "use `try { … } catch (error) { … }`; `try_call` is Starlark"),
-    ("stash", "it is `forge.stash`"),
+    ("servers", NO_PART_OF_FORGE),
     ("None", "it is `null`"),
     ("True", "it is `true`"),
     ("False", "it is `false`"),
@@ -67,6 +67,8 @@ const FORGE: &[(&str, &str)] = &[
 ];
 const FORGE_HAS: &str = "forge has callTool, server, parallel, callsLeft, readResource, prompt, literal, stash, results, \
                          runs, progress, ls, cat and search";
+/// Members of it that are global in Starlark.
+const OF_FORGE: &[&str] = &["cat", "ls", "results", "search", "stash"];
 const NO_PART_OF_FORGE: &str =
     "servers are globals: `await server.tool({…})` without `forge.`, or `forge.callTool(server, tool, {…})`";
 const CONSOLE_HAS: &str = "console has log, info, debug, dir, table, warn, error and trace";
@@ -100,6 +102,7 @@ pub(super) fn habit(message: &str, line: &str) -> Option<String> {
         }
         let name = text.split_once(" is not defined")?.0.trim_matches('\'');
         let known = ABSENT.iter().chain(NODE).find(|(known, _)| *known == name).map(|(_, way)| (*way).to_owned());
+        let known = known.or_else(|| OF_FORGE.contains(&name).then(|| format!("it is `forge.{name}`")));
         let assigned = line.trim_start().strip_prefix(name).map(str::trim_start);
         let is_assigned = assigned.is_some_and(|rest| rest.starts_with('=') && !rest.starts_with("=="));
         return known.or_else(|| is_assigned.then(|| format!("declare it: `let {name} = …`")));

@@ -85,6 +85,7 @@ const NAMES: &[(&str, &str)] = &[
     ("mcp", TOOLS),
     ("tools", TOOLS),
     ("client", TOOLS),
+    ("servers", TOOLS),
 ];
 
 /// Methods and attributes of Python's values.
@@ -197,7 +198,8 @@ fn reserved(word: &str, line: &str, rest: &str) -> Option<String> {
             let is_foreign = |(name, way): &&(&str, &str)| words.contains(name) && !way.starts_with("write `import");
             let known = NAMES.iter().filter(is_foreign).max_by_key(|(name, _)| line.rfind(name));
             known.map_or(
-                "`json`, `math`, `time`, `asyncio` and `typing` can be imported: there are no others here",
+                "leave the line out if it names a server, which is a global: `server.tool(name = value)`; only `json`, \
+                 `math`, `time`, `asyncio` and `typing` can be imported",
                 |it| it.1,
             )
         }

@@ -70,7 +70,7 @@ pub use arguments::Validators;
 pub use attachments::{Attachments, Settled, address, resource_uri};
 pub use audit::Audit;
 pub use board::{Board, RunSnapshot, Tally};
-pub use check::{Judgement, Mistake, Plan, similar};
+pub use check::{Judgement, Mistake, Plan, meant};
 pub use consent::{Approval, Approver};
 pub use context::{ExecutionContext, Policy, Records, Scripts, Workers};
 pub use evidence::{Evidence, PARTED};

@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use wire::{CallError, ErrorCode, ScriptError, ScriptErrorKind};
 
-use crate::broker::{ALL_MADE, Broker, Evidence, Mistake, similar};
+use crate::broker::{ALL_MADE, Broker, Evidence, Mistake, meant};
 use crate::calls;
 use crate::sandbox::{Failure, Script};
-use base::error::{Behaviour, code_name, did_you_mean};
+use base::error::{Behaviour, code_name};
 use base::outcome::Outcome;
 use base::text::{head, visible};
 use redact::{Outgoing as _, Redaction, Results, Surface};
@@ -141,8 +141,7 @@ impl Failed {
             (ScriptErrorKind::Call, Some(call)) => call.code,
             (kind, _) => kind.code(),
         };
-        let meant =
-            || undefined_name(&error.message).and_then(|name| did_you_mean(&similar(name, &broker.context().catalog)));
+        let meant = || meant(undefined_name(&error.message)?, script?.language, &broker.context().catalog);
         let is_written = broker.evidence().is_some_and(Evidence::is_written);
         // A server or the script itself may use the same words.
         let is_of_budget = |call: &CallError| call.code == ErrorCode::BudgetExceeded && call.message.contains(ALL_MADE);

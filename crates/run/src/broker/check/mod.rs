@@ -32,7 +32,7 @@ use catalog::manifest::ServerEntry;
 use config::Approval;
 use redact::{Results, Surface};
 
-pub use names::similar;
+pub use names::meant;
 pub use plan::Plan;
 
 /// Longest time that a script is judged. What takes longer is left to the calls.
