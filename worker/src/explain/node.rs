@@ -47,6 +47,7 @@ const NODE: &[(&str, &str)] = &[
     ("call_tool", "it is `await forge.callTool(server, tool, {…})`; `call_tool` is its name in Starlark"),
     ("parallel", "it is `await forge.parallel([() => …])`"),
     ("try_call", "use `try { … } catch (error) { … }`; `try_call` is Starlark"),
+    ("result", "write `return x` for `result = x`, or declare it"),
     ("servers", NO_PART_OF_FORGE),
     ("None", "it is `null`"),
     ("True", "it is `true`"),

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use wire::{Json, Stats};
+use wire::{Json, Language, Stats};
 
-use super::{Cost, Execution, Failed, journaled};
+use super::{Cost, Execution, Failed, Request, journaled};
 use crate::broker::{Broker, Evidence, ExecutionContext};
 use crate::calls;
 use crate::parts::clean;
@@ -162,6 +162,18 @@ pub(super) async fn held(
             Err(full) => refused(format!("there is no room for the value: {full}; {}", full.hint())),
         },
     }
+}
+
+/// The note of a script whose calls only read, and that neither returned nor printed anything.
+pub(super) fn unreturned(execution: &Execution, Request { language, code, .. }: &Request) -> Option<String> {
+    let (words, way) = match language {
+        Language::Javascript => (&["return"][..], "`return value`"),
+        Language::Starlark => (&["return", "result"][..], "the value itself, or with `result = value`"),
+    };
+    let is_null = execution.value.as_ref().is_some_and(|value| value.get() == "null");
+    let is_silent = is_null && execution.output.is_empty() && !words.iter().any(|word| code.contains(word));
+    let is_for_answers = !execution.calls.is_empty() && execution.calls.iter().all(|call| !call.is_write);
+    (is_silent && is_for_answers).then(|| format!("nothing was returned: end with {way}"))
 }
 
 /// Captured output, with the amount that was dropped.

@@ -37,7 +37,7 @@ use state::audit::CallRecord;
 use state::journal::Past;
 
 pub use background::Started;
-use concluded::held;
+use concluded::{held, unreturned};
 pub use export::{Called, Export};
 pub use failed::Failed;
 use journaled::Seed;
@@ -225,6 +225,7 @@ impl ExecutionContext {
         let (result, _room) = held(result, &request.code, &broker).await;
         let size = result.as_ref().map_or(0, |value| value.get().len());
         let mut execution = task::work_on(size, || context.conclude(result, report, calls, &broker, started));
+        execution.notes.extend(unreturned(&execution, &request));
         let wall = context.limits.wall;
         if let Some(asked) = request.timeout.filter(|asked| *asked > wall) {
             let limit = if context.live.is_some() { "background_wall" } else { "wall" };
