@@ -260,6 +260,7 @@ const WAYS: &[(&str, &str)] = &[
         "its characters are `.elems()`, its lines `.splitlines()`; `forge.literal` reads what Python printed",
     ),
     ("Operation `(iter)` not supported on type `int`", "count by `for i in range(n):`"),
+    ("a string has no format of type", "read the number first: `float(x)`"),
     ("Operation `cmp()`", "values of one type compare: give `sorted` a `key = lambda x: str(x)`"),
     ("Operation `[]` not supported for types `struct`", "read a field by `.name`, the value of an outcome by `.value`"),
     ("not supported for types `list` and `string`", "this is a list: take an item by its number, or loop over it"),
@@ -273,9 +274,10 @@ const WAYS: &[(&str, &str)] = &[
     ("`default` extra named parameter(s) for call to m", "write `(max(x) if x else d)` for `max(x, default=d)`"),
     ("`default` extra named", "give the other value without a name: `d.get(key, value)`"),
     ("Index `", "there are fewer items: test `len(items)` first"),
-    ("Key ", "read keys that may be missing by `.get(key)`"),
+    ("Key ", "read keys that may be missing by `.get(key)`; `print(x.keys())` shows those that are there"),
     ("mutates an iterable", "loop over a copy: `for k in list(d):`"),
     ("extra positional argument(s) for call to sorted", "name the function: `sorted(items, key = f, reverse = True)`"),
+    ("extra positional argument(s) for call to parallel", "give it one list: `parallel([defer(…), defer(…)])`"),
     ("for call to encode", "`json.encode(value)` takes the value only; return the value itself, it is written as JSON"),
 ];
 
@@ -283,6 +285,12 @@ fn operation(message: &str, line: &str) -> Option<String> {
     let any = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
     let way = if message.starts_with("Key `\"content\"`") || message.starts_with("Key `\"structuredContent\"`") {
         "the answer of a call is its value already, without `content`"
+    } else if any(&["types `int` and `string`", "types `float` and `string`"]) {
+        "a number in a text is `float(x)`; to join texts, turn the other into text: `str(x)`"
+    } else if message.starts_with("Operation `cmp()`") && !["sort", "max(", "min("].iter().any(|of| line.contains(of)) {
+        "values of one type compare: a number in a text is `float(x)`"
+    } else if line.contains("json.") && message.contains(" at line ") {
+        "look at the text first: `print(text)`; what Python printed is read by `forge.literal(text)`"
     } else if message.starts_with("Operation `+`") && message.contains("`string`") && !message.contains("NoneType") {
         "turn the other into text: `str(x)`, or `\"%s: %s\" % (a, b)`"
     } else if message.contains("`number`") {

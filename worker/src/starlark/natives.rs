@@ -16,7 +16,7 @@ use super::builtins::python;
 use super::convert::{styled, to_json};
 use super::format::percent as percent_of;
 use super::namespace::keywords;
-use super::parallel::{Deferred, Outcomes, invoke, outcome, parallel as run_parallel};
+use super::parallel::{Deferred, Outcomes, called, invoke, outcome, parallel as run_parallel};
 use super::session::{Session, argument};
 
 /// Function that `*` in scripts compiles to: no script can write the name.
@@ -152,6 +152,7 @@ fn calls(builder: &mut GlobalsBuilder) {
         #[starlark(kwargs)] kwargs: Value<'v>,
         eval: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
+        called(function, "try_call takes a function and its arguments, as in try_call(server.tool, name = value)")?;
         let result = invoke(function, args, kwargs, eval);
         outcome(result, Session::of(eval)?, eval.heap())
     }

@@ -242,10 +242,7 @@ enum Started<'v> {
 
 fn start<'v>(task: Value<'v>, session: &Session, eval: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Started<'v>> {
     let function = function_of(task);
-    if function.get_type() != FUNCTION_TYPE && Namespace::from_value(function).is_none() {
-        let message = "parallel takes calls, as in parallel([defer(server.tool, name = value)])";
-        return Err(starlark::Error::new_native(anyhow::anyhow!("{message}; got {}", function.get_type())));
-    }
+    called(function, "parallel takes calls, as in parallel([defer(server.tool, name = value)])")?;
     session.capture(is_one_request(function));
     let result = match Deferred::from_value(task) {
         Some(deferred) => deferred.invoke(eval),
@@ -256,6 +253,17 @@ fn start<'v>(task: Value<'v>, session: &Session, eval: &mut Evaluator<'v, '_, '_
         Some(call) => Ok(Started::Call(call)),
         None => Ok(Started::Ended(outcome(result, session, eval.heap())?)),
     }
+}
+
+/// Refuses what cannot be called, such as the answer of a call.
+///
+/// # Errors
+/// `message`, and the type.
+pub(super) fn called(function: Value<'_>, message: &str) -> starlark::Result<()> {
+    if function.get_type() == FUNCTION_TYPE || Namespace::from_value(function).is_some() {
+        return Ok(());
+    }
+    Err(starlark::Error::new_native(anyhow::anyhow!("{message}; got {}", function.get_type())))
 }
 
 /// True if calling this makes one request and returns its value. Any other function may make several and needs their

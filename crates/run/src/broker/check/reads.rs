@@ -139,12 +139,17 @@ pub(super) fn absent(label: &str, root: &Value, read: &Read) -> Option<Error> {
     }
     let place = place(label, before);
     if read.how == How::Attribute {
+        let known = schema.get("properties").and_then(Value::as_object);
+        let keys = known.filter(|keys| !keys.is_empty() && !keys.contains_key(last)).map(|keys| {
+            let keys: Vec<&str> = keys.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
+            format!("read a key by `[\"key\"]`: its keys are {}", keys.join(", "))
+        });
         return (!OF_DICTS.contains(&last.as_str())).then(|| {
             Error::new(
                 ErrorCode::ScriptError,
                 format!("an answer of {place} is a dict, which has no attribute `{last}`"),
             )
-            .hint(format!("its keys are read by `[\"{last}\"]` or `.get(\"{last}\")`"))
+            .hint(keys.unwrap_or_else(|| format!("its keys are read by `[\"{last}\"]` or `.get(\"{last}\")`")))
         });
     }
     let properties = schema.get("properties")?.as_object()?;
