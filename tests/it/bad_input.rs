@@ -223,6 +223,7 @@ async fn bad_arguments_of_the_four_tools_are_explained() {
         ("search", json!({"q": "x"}), vec!["no argument `q`", "query"]),
         ("execute", json!({"language": "python", "code": "1"}), vec!["javascript", "starlark"]),
         ("execute", json!({"code": "const x = ("}), vec!["`language` is missing", "the script is neither"]),
+        ("execute", json!({"code": "```python\nx = 1\n```"}), vec!["SYNTAX_ERROR", "without the ``` lines around it"]),
         ("execute", json!({"language": "starlark"}), vec!["`code` is missing"]),
         ("execute", json!({"language": "javascript", "code": "1", "timeout_secs": -1}), vec!["timeout_secs"]),
         (

@@ -99,6 +99,10 @@ impl ExecutionContext {
     /// The language in which a script parses. If it does in both, then in Starlark, unless it uses what only JavaScript has,
     /// or awaits calls with an object. It is parsed in a place for scripts, as every script.
     async fn language_of(&self, code: &str) -> Result<Option<Language>> {
+        // Its run explains the fence of a Markdown block.
+        if code.trim_start().starts_with("```") {
+            return Ok(Some(Language::Javascript));
+        }
         let pool = &self.workers.pool;
         let _place = pool.place(pool.enter(&self.workers.turn)?, self.limits.wall).await?;
         let parsed = async |language| pool.prepare(language, code, self.limits.code_bytes).await.ok();
