@@ -51,6 +51,9 @@ pub use skill_paths::skill_uri;
 pub use vfs::Node;
 pub use views::{Catalogs, Views};
 
+/// Most tools of a server that the error of an unknown one names.
+const MAX_NAMED: usize = 8;
+
 /// Lists, reads and searches the servers' stubs. See [`Catalog::build`].
 pub struct Catalog {
     servers: Vec<Arc<ServerEntry>>,
@@ -281,10 +284,15 @@ impl Catalog {
             .map(|other| format!("{}.{name}", other.ident))
             .take(3)
             .collect();
-        match did_you_mean(&elsewhere) {
-            Some(hint) => error.hint(hint),
-            None => error.hint(format!("`ls /{server}` lists its tools, `search` finds tools by purpose")),
-        }
+        let own = match entry.stubs.tools.as_slice() {
+            few @ [_, ..] if few.len() <= MAX_NAMED => {
+                let names: Vec<&str> = few.iter().map(|tool| tool.ident.as_str()).collect();
+                format!("its tools are {}", names.join(", "))
+            }
+            _ => format!("`ls /{server}` lists its tools"),
+        };
+        let further = did_you_mean(&elsewhere).unwrap_or_else(|| "`search` finds tools by purpose".to_owned());
+        error.hint(format!("{own}; {further}"))
     }
 }
 

@@ -82,6 +82,7 @@ const OF_BIG: &str = "an integer beyond 2^53 is a BigInt, which keeps its digits
 const WAYS: &[(&str, &str)] = &[
     (".content` is undefined", "the answer of a call is its value already, without `.content` and `JSON.parse`"),
     (".structuredContent` is undefined", "the answer of a call is its value already, without `.structuredContent`"),
+    (".response` is undefined", "a caught error has `code`, `message` and `data`"),
     (".find(…)` is undefined", "nothing matched: test it first, or read it by `?.`"),
     (".match(…)` is null", "nothing matched: test it first, or read it by `?.`"),
     ("which is not iterable", "look at the answer first, or write `?? []` behind it"),
