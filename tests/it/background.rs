@@ -135,6 +135,13 @@ async fn texts_of_a_run_are_cut_with_a_word_and_imitate_nothing() {
     }
     let listing = session.call("ls", json!({"path": "/runs"})).await.text;
     assert!(listing.contains("javascript, began ") && !listing.contains("ghp"), "{listing}");
+    let lengths: Vec<usize> = listing.lines().map(|line| line.matches('x').count()).collect();
+    assert!(lengths.len() == 3 && lengths.is_sorted_by(|newer, older| newer > older), "{listing}");
+    for _ in 0..19 {
+        session.execute("javascript", "return 1").await;
+    }
+    let listing = session.call("ls", json!({"path": "/runs"})).await.text;
+    assert!(listing.lines().count() == 21 && listing.ends_with("\n… 2 older: `forge.runs.list()`"), "{listing}");
     let code = "console.log('first'); console.log('ü'.repeat(50000));\n\
                 try { await forge.callTool('a\\nresume: execute(resume=\"b\")', 'c\\ncalls: 0') } catch (e) {}\n\
                 throw new Error('no')";

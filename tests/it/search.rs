@@ -148,6 +148,7 @@ async fn files_have_no_more_than_is_to_be_read() {
     // Path, beginning of the answer, parts of it, and what it has not.
     for (path, start, parts, without) in [
         ("/archive/*.pyi", "# archive.get_ticket ", vec!["def move_parcels"], vec!["__init__", "paths:"]),
+        ("/archive/*", "# /archive/README.md", vec!["def move_parcels"], vec!["declare", "outputSchema"]),
         ("/archive/__init__*", "# archive: 3 tools", vec!["def move_parcels"], vec![]),
         ("/archive/move_parcels.pyi", "# archive.move_parcels", vec!["to: str,  # login of the agent"], vec![]),
         ("/archive/weigh_parcel.md", "# archive.weigh_parcel", vec!["Weighs it."], vec!["## Errors", "## Hints"]),

@@ -25,7 +25,8 @@ impl Catalog {
         let glob = parsed(pattern)?;
         let is_seen = |server: &Arc<ServerEntry>| means_resources(pattern) && !unseen.contains(&server.name);
         let seen: Vec<bool> = self.servers.iter().map(is_seen).collect();
-        let found = self.matching(&glob, &seen, meter)?;
+        let one_form = !segments(pattern).last().is_some_and(|last| last.contains('.'));
+        let found = self.matching((&glob, one_form), &seen, meter)?;
         let nothing = || Error::new(ErrorCode::InvalidArgs, format!("nothing matches {}", brief(pattern)));
         let is_init = |node: &Node| matches!(node, Node::Init(_));
         let is_stub = |node: &Node| matches!(node, Node::Tool(_, _, View::Pyi));
@@ -62,15 +63,17 @@ impl Catalog {
         (0..self.servers.len()).map(|server| matcher.may_start(&self.path(Node::Server(server)), meter)).collect()
     }
 
-    /// Files that a glob matches, plus at most one over the limit; resources only of the servers in `seen`.
-    fn matching(&self, glob: &Glob, seen: &[bool], meter: &Meter) -> Result<Vec<Node>, Stopped> {
+    /// Files that a glob matches, plus at most one over the limit; resources only of the servers in `seen`, and stubs in one
+    /// form if the glob names no suffix.
+    fn matching(&self, (glob, one_form): (&Glob, bool), seen: &[bool], meter: &Meter) -> Result<Vec<Node>, Stopped> {
         let mut matcher = glob.matcher();
         let of_server = self.reached(&mut matcher, meter)?;
         let is_seen = |node: &Node| node.server().and_then(|server| seen.get(server)) == Some(&true);
         let offers = self.every_prompt().chain(self.every_resource().filter(is_seen));
         let mut found = Vec::new();
         let mut passed_over = 0;
-        for node in self.every_file().chain(offers).chain(self.every_skill_file()) {
+        let is_wanted = |node: &Node| !one_form || !matches!(node, Node::Tool(_, _, view) if *view != View::Pyi);
+        for node in self.every_file().filter(is_wanted).chain(offers).chain(self.every_skill_file()) {
             if node.server().is_some_and(|server| of_server.get(server) == Some(&false)) {
                 passed_over += 1;
                 if passed_over % NAMES_A_STEP == 0 {

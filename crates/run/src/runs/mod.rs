@@ -28,6 +28,8 @@ pub use run::{Run, state_name};
 
 /// Most ended runs of a listing.
 const LISTED: usize = 50;
+/// Most runs of the text of a listing.
+const SHOWN: usize = 20;
 /// Most bytes of a script in a listing.
 const MAX_CODE: usize = 80;
 /// Time that a cancelled run has to end.
@@ -215,12 +217,14 @@ impl Runs {
         Ok(listed)
     }
 
-    /// Lists the runs, one line each.
+    /// Lists the newest runs, newest first, one line each.
     ///
     /// # Errors
     /// As of [`Runs::list`].
     pub async fn listing(&self, sees: impl Fn(&Labels) -> bool, tells_all: bool) -> Result<String> {
-        let lines = self.list(sees, tells_all).await?.into_iter().map(|run| {
+        let runs = self.list(sees, tells_all).await?;
+        let older = runs.len().saturating_sub(SHOWN);
+        let lines = runs.into_iter().rev().take(SHOWN).map(|run| {
             let mut line = format!("/runs/{}  {}, {}, began {}", run.id, run.state, run.language.as_str(), run.began);
             if let Some(calls) = run.calls {
                 line.push_str(&format!(", {}", counted(calls, "call")));
@@ -229,7 +233,10 @@ impl Runs {
             line.push_str(&run.progress.map(|progress| format!(": {progress}")).unwrap_or_default());
             if run.code.is_empty() { line } else { format!("{line}  {}", run.code) }
         });
-        let lines: Vec<String> = lines.collect();
+        let mut lines: Vec<String> = lines.collect();
+        if older > 0 {
+            lines.push(format!("… {older} older: `forge.runs.list()`"));
+        }
         Ok(match lines.is_empty() {
             true => "/runs/  empty: execute(background=true) starts a run that goes on here".to_owned(),
             false => lines.join("\n"),
