@@ -1,7 +1,7 @@
 //! `tests/fixtures/mistakes.txt` and `mistakes_of_answers.txt`: mistakes that models make in their first script, each
 //! answered with what makes the second one right.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Fence, Session};
 use crate::faulty::{python, samples};
@@ -71,6 +71,44 @@ async fn every_usual_mistake_about_an_answer_is_answered_with_what_to_do() {
     all_are_answered(&session, "tests/fixtures/mistakes_of_answers.txt", 7).await;
 }
 
+#[tokio::test]
+async fn every_key_that_no_answer_had_is_noted_and_no_other_one() {
+    let fence = Fence::new();
+    let item = |id: u32, name: &str| json!({ "id": id, "full_name": name, "extra": true });
+    let page = json!({
+        "items": [item(1, "Ada"), item(2, "Bo")], "counts": { "open": 3 }, "owner": { "login": "ada" },
+    });
+    let rows = json!({ "rows": [{ "id": 1, "is_active": true }], "counts": { "open": 3 } });
+    let answer = |value: &Value| json!([{ "content": [], "structuredContent": value }]);
+    let none = answer(&json!({}));
+    let answers = json!({
+        "page": answer(&page), "rows": answer(&rows), "take": none, "put_note": none, "slow": [],
+    });
+    let of = |properties: Value| json!({ "type": "object", "properties": properties });
+    let text = json!({ "type": "string" });
+    let result = of(json!({
+        "items": { "type": "array", "items": of(json!({ "id": { "type": "integer" }, "full_name": text, "nick": text })) },
+        "counts": { "type": "object", "additionalProperties": { "type": "integer" } },
+        "owner": { "anyOf": [of(json!({ "login": text })), { "type": "null" }] },
+        "next": text,
+    }));
+    let takes = json!({ "type": "object", "properties": { "uri": text }, "required": ["uri"] });
+    let mut body = of(json!({ "status": text }));
+    body["required"] = json!(["status"]);
+    let note = json!({
+        "inputSchema": of(json!({ "n": { "type": "integer" }, "body": body })),
+        "outputSchema": of(json!({ "id": { "type": "integer" }, "lines": { "type": "array" }, "error": text })),
+    });
+    let more = json!({ "page": { "outputSchema": result }, "take": { "inputSchema": takes }, "put_note": note });
+    let files =
+        [("answers.json", answers), ("more.json", more)].map(|(name, content)| fence.write(name, &content.to_string()));
+    let files = files.each_ref().map(|file| file.to_string_lossy());
+    let Some(shop) = python("shop", "answers.py", &[&files[0], &files[1]]) else { return };
+    let session = fence.serve(&format!("{shop}[sandbox.limits]\ncalls = 40\n")).await;
+    session.ready(&["shop"]).await;
+    all_are_answered(&session, "tests/fixtures/mistakes_of_keys.txt", 35).await;
+}
+
 async fn all_are_answered(session: &Session, path: &str, least: usize) {
     let text = std::fs::read_to_string(path).expect("the table");
     let table = table(&text);
@@ -79,7 +117,11 @@ async fn all_are_answered(session: &Session, path: &str, least: usize) {
     for Mistake { language, runs, name, code, says } in table {
         assert!(!says.is_empty(), "{name} expects nothing");
         let answer = session.call("execute", json!({ "language": language, "code": code })).await;
-        let missing: Vec<&&str> = says.iter().filter(|part| !answer.text.contains(**part)).collect();
+        let is_said = |part: &str| match part.strip_prefix("not: ") {
+            Some(part) => !answer.text.contains(part),
+            None => answer.text.contains(part),
+        };
+        let missing: Vec<&&str> = says.iter().filter(|part| !is_said(part)).collect();
         if answer.is_error == runs
             || !missing.is_empty()
             || answer.text.len() > 1500

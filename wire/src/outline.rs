@@ -179,6 +179,8 @@ pub struct Read {
     pub how: How,
     /// True if the code around it certainly runs.
     pub is_certain: bool,
+    /// Number of the choice in which it is one of several ways, as in `a.x ?? a.y`; 0 if it is in none.
+    pub choice: u32,
 }
 
 /// A way to read.

@@ -81,6 +81,7 @@ pub use policy::{Hindsight, Rules, RulesNow, Ruling};
 
 use arguments::Given;
 use base::labels::Held;
+use check::Looked;
 use consent::Consents;
 use placeholders::hidden;
 use policy::{PendingCall, is_repeatable};
@@ -120,6 +121,8 @@ struct Shared {
     /// Placeholders that it may use, if they are on.
     placeholders: Option<Mutex<Mentions>>,
     nesting: Nesting,
+    /// Reads of the script's text, and what answers had of them.
+    looked: Mutex<Looked>,
     /// Cancelled by an operator who stops it.
     stop: CancellationToken,
 }
@@ -155,6 +158,7 @@ impl Shared {
             trace,
             placeholders: placeholders.map(Mutex::new),
             nesting: Nesting::new(),
+            looked: Mutex::default(),
             stop: CancellationToken::new(),
         }
     }

@@ -66,6 +66,10 @@ impl Broker {
         if let (Some(stub), None, true) = (asked.stub, &self.scope, is_made && answer.is_ok()) {
             self.context.searching.called(&self.context.session.searches, asked.entry, stub);
         }
+        if let (Some(stub), None, Ok(value)) = (asked.stub, &self.scope, &answer) {
+            let bytes = call.record().answer_bytes;
+            task::work_on(bytes, || self.run.looked.lock().look(asked.entry, stub, value));
+        }
         call.close(&answer, |message| self.without_restored(message));
         if let Some(caller) = &self.context.caller {
             let said = if answer.is_ok() { "done" } else { "failed" };

@@ -204,12 +204,12 @@ impl ExecutionContext {
             }
             Err(error) => Err(sandbox::Failure::NotRun(error)),
         };
-        let (mut plan, mut warnings, mut reads, mut answering) = (None, Vec::new(), Vec::new(), None);
+        let (mut plan, mut warnings, mut answering) = (None, Vec::new(), None);
         let (result, report) = match prepared {
             Err(failure) => (Err(Failed::new(failure, &request.code, None, &broker)), None),
             Ok((script, entry)) => {
                 let mut judged = broker.judge(&script.outline, request.language, None).await;
-                (warnings, reads) = (std::mem::take(&mut judged.warnings), std::mem::take(&mut judged.reads));
+                warnings = std::mem::take(&mut judged.warnings);
                 plan = request.dry_run.then(|| judged.plan.clone());
                 match judged.mistakes.first() {
                     Some(first) => (Err(Failed::unrun(first, &judged.mistakes, &request.code, &broker)), None),
@@ -231,10 +231,7 @@ impl ExecutionContext {
             let limit = if context.live.is_some() { "background_wall" } else { "wall" };
             execution.notes.push(format!("the timeout of {asked:?} was cut to {wall:?}, `sandbox.limits.{limit}`"));
         }
-        let late = broker.reread(&reads, request.language);
-        let is_new = |late: &Mistake| !warnings.iter().any(|told| (told.line, told.column) == (late.line, late.column));
-        let late: Vec<Mistake> = late.into_iter().filter(is_new).collect();
-        warnings.extend(late);
+        let warnings = broker.reread(warnings, request.language);
         execution.notes.extend(warnings.iter().take(MAX_WARNINGS).map(Mistake::to_string));
         if warnings.len() > MAX_WARNINGS {
             execution.notes.push(format!("{} more like this", warnings.len() - MAX_WARNINGS));

@@ -56,7 +56,7 @@ fn is_token(part: &str) -> bool {
 }
 
 /// True for a key that the last page of a list lacks, such as `next_cursor`.
-pub(super) fn leads_on(key: &str) -> bool {
+pub fn leads_on(key: &str) -> bool {
     let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     plain.starts_with("next") || plain.ends_with("cursor") || plain.ends_with("pagetoken")
 }

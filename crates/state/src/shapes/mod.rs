@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use keys::leads_on;
 pub use learn::Given;
 pub use store::{Learned, Shapes};
 

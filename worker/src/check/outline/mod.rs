@@ -50,7 +50,11 @@ impl Origin {
 
     /// Any item of it.
     fn item(self) -> Option<Self> {
-        if let Self::Answer { .. } = self { self.part(ITEM) } else { None }
+        if self.is_answer() { self.part(ITEM) } else { None }
+    }
+
+    fn is_answer(&self) -> bool {
+        matches!(self, Self::Answer { .. })
     }
 
     /// True for a server, a tool, or a function that calls one (`callers`): passed on, it hides which tool is called.
@@ -106,6 +110,9 @@ struct Draft {
     has_left: bool,
     /// True where a script asks for what may not be there.
     is_guarded: bool,
+    /// Number of the choice around what is read, 0 without one, and of the last one.
+    choice: u32,
+    choices: u32,
 }
 
 impl Draft {
@@ -116,6 +123,24 @@ impl Draft {
 
     fn is_certain(&self) -> bool {
         self.flow.is_certain && !self.has_left
+    }
+
+    /// Begins a choice, unless one is around it; returns that around it.
+    fn choose(&mut self) -> u32 {
+        let outer = self.choice;
+        if outer == 0 {
+            self.choices += 1;
+            self.choice = self.choices;
+        }
+        outer
+    }
+
+    /// Makes reads since `from` no questions: the script takes `whole`, of which they are parts, in their place.
+    fn unask(&mut self, from: usize, whole: Option<Origin>) {
+        let Some(Origin::Answer { call, path, .. }) = whole else { return };
+        let asked = self.asked.iter_mut().skip(from);
+        let is_part = |read: &Read| read.path.len() > path.len() && read.path.starts_with(&path);
+        asked.filter(|(of, read)| *of == call && is_part(read)).for_each(|(_, read)| read.how = How::Key);
     }
 
     /// Takes room for names; a name may stand for a long path, over and over.
@@ -166,16 +191,16 @@ impl Draft {
         if self.is_guarded {
             if self.asked.len() < wire::MAX_READS && self.has_room(bytes) {
                 let how = if *is_promise { how } else { How::Guarded };
-                self.asked.push((*call, Read { at: at(), path, how, is_certain: false }));
+                self.asked.push((*call, Read { at: at(), path, how, is_certain: false, choice: self.choice }));
             }
             return;
         }
-        let is_certain = self.is_certain();
+        let (is_certain, choice) = (self.is_certain(), self.choice);
         if self.outline.calls.get(*call).is_some_and(|site| site.reads.len() < wire::MAX_READS)
             && self.has_room(bytes)
             && let Some(site) = self.outline.calls.get_mut(*call)
         {
-            site.reads.push(Read { at: at(), path, how, is_certain });
+            site.reads.push(Read { at: at(), path, how, is_certain, choice });
         }
     }
 
@@ -215,7 +240,14 @@ impl Draft {
         }
         for (call, asked) in &self.asked {
             if let Some(site) = self.outline.calls.get_mut(*call) {
-                site.reads.retain(|read| read.is_certain || !read.path.starts_with(&asked.path));
+                // Behind the question it reads what need not be there: a part, or another way.
+                site.reads.retain_mut(|read| {
+                    let is_behind = !read.is_certain && read.path.starts_with(&asked.path);
+                    let is_further = read.path.len() > asked.path.len() || read.choice > 0;
+                    let is_kept = is_further && matches!(read.how, How::Key | How::Guarded);
+                    read.how = if is_behind && is_kept { How::Guarded } else { read.how };
+                    !is_behind || is_kept
+                });
             }
         }
         for (call, asked) in self.asked {

@@ -3,6 +3,7 @@
 //! A mistake is provable: a name, an argument or a rule that is wrong in code that certainly runs. The same elsewhere is a
 //! warning. A call that is judged right here is decided about again when it is made.
 
+mod looked;
 mod names;
 mod numbers;
 mod plan;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use stubgen::ToolStub;
-use wire::{Args, How, Known, Language, Outline, Place, Read, Site, Target, Used};
+use wire::{Args, How, Known, Language, Outline, Place, Site, Target, Used};
 
 use super::arguments::{self, Given};
 use super::planned::Planned;
@@ -26,12 +27,12 @@ use crate::approvals::Further;
 use crate::scripts::SERVER;
 use base::error::{Error, ErrorCode, Result, code_name};
 use base::labels::Held;
-use base::outcome::Outcome;
 use base::text::{self, head};
 use catalog::manifest::ServerEntry;
 use config::Approval;
 use redact::{Results, Surface};
 
+pub(super) use looked::Looked;
 pub use names::meant;
 pub use plan::Plan;
 
@@ -80,8 +81,6 @@ pub struct Judgement {
     pub asks: Vec<Further>,
     /// Calls about which the user is asked before it runs.
     pub planned: Vec<Planned>,
-    /// Reads of answers, with the server and tool of each.
-    pub reads: Vec<(String, String, Vec<Read>)>,
     /// Parts of the script API that it uses, beside calls of tools.
     pub uses: BTreeSet<Used>,
     /// Calls of scripts, as written; true for one that may run more than once.
@@ -128,13 +127,15 @@ impl Broker {
             held: self.taint.now(),
             coming: Vec::new(),
             calls: 0,
+            looked: Looked::default(),
             judgement: Judgement { plan: Plan::new(outline), uses: outline.uses.clone(), ..Judgement::default() },
         };
         let is_judged = tokio::time::timeout(MAX_TIME, judge.all(outline)).await.is_ok();
         if !is_judged {
             tracing::debug!("a script takes too long to judge: the rest is judged call by call");
         }
-        let mut judgement = judge.judgement;
+        let Judge { mut judgement, looked, .. } = judge;
+        *self.run.looked.lock() = looked;
         let mut servers = self.context.catalog.servers().iter().map(|server| server.ident.as_str()).chain([SERVER]);
         if !is_judged || servers.any(|ident| outline.own.contains(ident)) {
             judgement.plan.cut();
@@ -145,31 +146,6 @@ impl Broker {
             list.truncate(MAX_TOLD);
         }
         judgement
-    }
-
-    /// Reads of answers that were text in this run, of which nothing was known before it.
-    pub fn reread(&self, reads: &[(String, String, Vec<Read>)], language: Language) -> Vec<Mistake> {
-        let records = self.ledger().records();
-        let answered: BTreeSet<(&str, &str)> = records
-            .iter()
-            .filter(|call| call.outcome == Outcome::Ok)
-            .map(|call| (call.server.as_str(), call.tool.as_str()))
-            .collect();
-        let mut doubts = Vec::new();
-        for (server, tool, reads) in
-            reads.iter().filter(|(server, tool, _)| answered.contains(&(server.as_str(), tool.as_str())))
-        {
-            let Ok((entry, stub)) = self.context.catalog.tool(server, tool) else { continue };
-            let Some(schema) = entry.observed.of(stub).and_then(|observed| observed.schema) else { continue };
-            let label = format!("{}.{}", entry.ident, stub.ident);
-            let doubt = |read: &Read| {
-                let error = reads::of_text(&label, &schema, read, language);
-                let error = error.or_else(|| reads::inside(&label, &schema, read, language))?;
-                Some(Mistake::doubt(&error, read.at))
-            };
-            doubts.extend(reads.iter().filter_map(doubt).take(MAX_TOLD.saturating_sub(doubts.len())));
-        }
-        doubts
     }
 }
 
@@ -185,6 +161,7 @@ struct Judge<'b> {
     coming: Vec<(usize, String)>,
     /// Calls that are certainly made.
     calls: u32,
+    looked: Looked,
     judgement: Judgement,
 }
 
@@ -337,9 +314,7 @@ impl Judge<'_> {
         if site.reads.is_empty() || mistakes.len().max(warnings.len()) >= MAX_KEPT {
             return;
         }
-        if stub.has_open_result() {
-            self.judgement.reads.push((entry.ident.clone(), stub.ident.clone(), site.reads.clone()));
-        }
+        self.looked.watch(entry, stub, &site.reads);
         let label = format!("{}.{}", entry.ident, stub.ident);
         let observed = entry.observed.of(stub).and_then(|observed| observed.schema);
         let raw = stub.definition.tree();

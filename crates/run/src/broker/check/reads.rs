@@ -1,10 +1,11 @@
 //! Reads of answers whose type is declared.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use wire::{How, Language, Read};
 
 use base::error::{Error, ErrorCode, did_you_mean, nearest};
 use base::text::head;
+use state::shapes::leads_on;
 
 /// Most references that lead to a schema.
 const MAX_REFERENCES: usize = 8;
@@ -14,6 +15,8 @@ const MAX_KEYS: usize = 12;
 const MAX_KEY: usize = 80;
 /// Keys that every answer may have: content beside structured content.
 const OWN: &[&str] = &["_content"];
+/// Keys of failures: an answer without them is none.
+const SIGNS: &[&str] = &["error", "errors", "isError", "is_error"];
 /// Properties that every object of JavaScript has.
 const INHERITED: &[&str] = &["constructor", "hasOwnProperty", "isPrototypeOf", "toString", "toLocaleString", "valueOf"];
 /// Properties of texts in JavaScript.
@@ -41,21 +44,34 @@ pub(super) fn of_promise(label: &str, read: &Read) -> Error {
 
 /// The doubt about a key of an answer that was text, or had other keys, whenever it was seen.
 pub(super) fn unseen(label: &str, root: &Value, read: &Read, language: Language) -> Option<Error> {
-    let (last, before) = read.path.split_last()?;
     if let Some(error) = inside(label, root, read, language) {
         return Some(error);
     }
-    if read.how != How::Key || last == "[]" || INHERITED.contains(&last.as_str()) {
+    if read.how != How::Key || read.path.last()? == "[]" {
         return None;
     }
-    let schema = followed(root, before).filter(|schema| schema.get("type") == Some(&Value::from("object")));
-    let Some(schema) = schema else { return of_text(label, root, read, language) };
+    lacking(label, root, read, language).or_else(|| of_text(label, root, read, language))
+}
+
+/// The doubt about a key that answers lack, and that their schema does not name.
+pub(super) fn lacking(label: &str, root: &Value, read: &Read, language: Language) -> Option<Error> {
+    let (last, before) = read.path.split_last()?;
+    let schema = followed(root, before).filter(|schema| schema.get("type") == Some(&Value::from("object")))?;
     let place = place(label, before);
     let properties = schema.get("properties")?.as_object()?;
-    if properties.contains_key(last) || OWN.contains(&last.as_str()) {
+    let are_counts = || properties.values().all(|value| matches!(value["type"].as_str(), Some("integer" | "number")));
+    let is_map = schema.get("additionalProperties").is_some_and(|values| values.get("type").is_some())
+        || read.how == How::Guarded && are_counts();
+    // One that is not there says no less.
+    let is_sign = read.how == How::Guarded && SIGNS.contains(&last.as_str());
+    if properties.contains_key(last) || is_map || is_sign || [OWN, INHERITED].concat().contains(&last.as_str()) {
         return None;
     }
-    let keys: Vec<&str> = properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
+    let keys = keys(properties);
+    let near = did_you_mean(&nearest(last, properties.keys().map(String::as_str)));
+    if near.is_none() && leads_on(last) {
+        return None;
+    }
     let message = format!("no answer of {place} had `{last}` so far: it was {{{}}}", keys.join(", "));
     let is_json = |schema: &Value| schema.get("contentMediaType") == Some(&Value::from("application/json"));
     let hint = match (keys.as_slice(), language) {
@@ -64,7 +80,7 @@ pub(super) fn unseen(label: &str, root: &Value, read: &Read, language: Language)
         ([key], Language::Starlark) => Some(format!("JSON is in `[\"{key}\"]`: `json.decode(r[\"{key}\"])`")),
         _ => None,
     };
-    let hint = hint.unwrap_or_else(|| "`cat` the tool's stub".to_owned());
+    let hint = hint.or(near).unwrap_or_else(|| "`cat` the tool's stub".to_owned());
     Some(Error::new(ErrorCode::ScriptError, message).hint(hint))
 }
 
@@ -157,11 +173,7 @@ pub(super) fn absent(label: &str, root: &Value, read: &Read) -> Option<Error> {
     if !is_closed || properties.contains_key(last) || INHERITED.contains(&last.as_str()) {
         return None;
     }
-    let mut keys: Vec<&str> = properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).collect();
-    if properties.len() > MAX_KEYS {
-        keys.push("…");
-    }
-    let message = format!("the answer of {place} has no `{last}`: it is {{{}}}", keys.join(", "));
+    let message = format!("the answer of {place} has no `{last}`: it is {{{}}}", keys(properties).join(", "));
     let fix = did_you_mean(&nearest(last, properties.keys().map(String::as_str)));
     Some(Error::new(ErrorCode::ScriptError, message).hint(fix.unwrap_or_else(|| "`cat` the tool's stub".to_owned())))
 }
@@ -169,6 +181,12 @@ pub(super) fn absent(label: &str, root: &Value, read: &Read) -> Option<Error> {
 /// The schema of a part of an answer, if it is a plain one.
 fn followed<'s>(root: &'s Value, path: &[String]) -> Option<&'s Value> {
     path.iter().try_fold(plain(root, root)?, |schema, step| plain(root, part(schema, step)?))
+}
+
+/// Keys of an object, in messages.
+fn keys(properties: &Map<String, Value>) -> Vec<&str> {
+    let more = (properties.len() > MAX_KEYS).then_some("…");
+    properties.keys().map(|key| head(key, MAX_KEY)).take(MAX_KEYS).chain(more).collect()
 }
 
 /// A part of an answer, in messages.
@@ -182,6 +200,10 @@ fn place(label: &str, path: &[String]) -> String {
 /// The schema that a chain of references leads to, if it is a plain one.
 fn plain<'s>(root: &'s Value, mut schema: &'s Value) -> Option<&'s Value> {
     for _ in 0..MAX_REFERENCES {
+        if let Some(one) = not_null(schema) {
+            schema = one;
+            continue;
+        }
         if COMPOSED.iter().any(|keyword| schema.get(keyword).is_some()) {
             return None;
         }
@@ -191,6 +213,14 @@ fn plain<'s>(root: &'s Value, mut schema: &'s Value) -> Option<&'s Value> {
         }
     }
     None
+}
+
+/// The schema of what may be null otherwise: `anyOf` with one more branch.
+fn not_null(schema: &Value) -> Option<&Value> {
+    let fields = schema.as_object().filter(|fields| !fields.contains_key("properties"))?;
+    let branches = fields.get("anyOf").or_else(|| fields.get("oneOf"))?.as_array()?;
+    let mut others = branches.iter().filter(|branch| branch.get("type") != Some(&Value::from("null")));
+    others.next().filter(|_| branches.len() == 2 && others.next().is_none())
 }
 
 fn part<'s>(schema: &'s Value, step: &str) -> Option<&'s Value> {

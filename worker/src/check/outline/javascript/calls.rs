@@ -146,11 +146,12 @@ impl<'a> Reader<'a, '_> {
     /// Reads the arguments of a call. Functions among them run some other time, and each task of `forge.parallel` once.
     pub(super) fn visit_arguments(&mut self, call: &CallExpression<'a>) {
         let is_parallel = self.api(&call.callee) == Some(("forge", "parallel"));
-        let each = match call.callee.get_inner_expression() {
-            Expression::StaticMemberExpression(member) if EACH.contains(&member.property.name.as_str()) => {
-                self.origin(&member.object).and_then(Origin::item)
+        let (each, items) = match call.callee.get_inner_expression() {
+            Expression::StaticMemberExpression(member) => {
+                let items = EACH.iter().find(|(name, _)| *name == member.property.name).map(|(_, items)| items.clone());
+                (self.origin(&member.object).and_then(Origin::item), items.unwrap_or_default())
             }
-            _ => None,
+            _ => (None, 0..0),
         };
         for argument in &call.arguments {
             match argument {
@@ -165,7 +166,7 @@ impl<'a> Reader<'a, '_> {
                     }
                 }
                 Argument::ArrowFunctionExpression(function) => {
-                    if let Some(item) = function.params.items.first() {
+                    for item in function.params.items.get(items.clone()).unwrap_or_default() {
                         self.bind(&item.pattern, each.clone());
                     }
                     self.visit_arrow_function_expression(function);

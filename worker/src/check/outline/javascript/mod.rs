@@ -6,6 +6,7 @@ mod literal;
 mod names;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use oxc_ast::ast::{
     Argument, ArrowFunctionExpression, AssignmentExpression, AssignmentPattern, AssignmentTarget, AwaitExpression,
@@ -26,8 +27,12 @@ use super::super::function::FunctionOf;
 use super::{Draft, FORGE, Flow, ITEM, MAX_LEVELS, Origin};
 use crate::lines::Lines;
 
-/// Methods of arrays that call a function with each item first.
-const EACH: &[&str] = &["map", "forEach", "filter", "find", "findIndex", "flatMap", "some", "every"];
+/// Methods of arrays that call a function with items, and which of its parameters have one.
+#[rustfmt::skip]
+const EACH: &[(&str, Range<usize>)] = &[
+    ("map", 0..1), ("forEach", 0..1), ("filter", 0..1), ("find", 0..1), ("findIndex", 0..1), ("flatMap", 0..1),
+    ("some", 0..1), ("every", 0..1), ("reduce", 1..2), ("sort", 0..2), ("toSorted", 0..2),
+];
 
 /// Methods of arrays that add items, which need not be those of the tool.
 const ADDING: &[&str] = &["push", "splice", "unshift"];
@@ -91,6 +96,24 @@ impl<'a> Reader<'a, '_> {
         self.follow(test);
         self.guarded(|reader| reader.visit_expression(test));
     }
+
+    /// Visits a test and both ways behind it, of which the second may ask for the same by another name.
+    fn visit_ways(
+        &mut self,
+        (test, is_choice): (&Expression<'a>, bool),
+        first: impl FnOnce(&mut Self),
+        second: impl FnOnce(&mut Self),
+    ) {
+        let outer = if is_choice { self.draft.choose() } else { self.draft.choice };
+        self.visit_test(test);
+        let choice = std::mem::replace(&mut self.draft.choice, outer);
+        self.under(self.draft.flow.branch(), |reader| {
+            first(reader);
+            reader.draft.choice = choice;
+            second(reader);
+        });
+        self.draft.choice = outer;
+    }
 }
 
 impl<'a> Visit<'a> for Reader<'a, '_> {
@@ -148,12 +171,14 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_static_member_expression(&mut self, it: &StaticMemberExpression<'a>) {
-        let key = (!it.optional).then_some(it.property.name.as_str());
-        self.visit_object(&it.object, key);
-        if let (Some(origin), Some(key)) = (self.origin(&it.object), key) {
+        let key = it.property.name.as_str();
+        self.visit_object(&it.object, (!it.optional).then_some(key));
+        if let Some(origin) = self.origin(&it.object) {
             self.note_read(&origin, key, it.property.span);
-            let part = self.part(&origin, key);
-            self.note_passed(it.span, part);
+            if !it.optional {
+                let part = self.part(&origin, key);
+                self.note_passed(it.span, part);
+            }
         }
     }
 
@@ -251,6 +276,9 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
             self.follow(&it.right);
         } else if it.operator == BinaryOperator::In {
             self.follow(&it.right);
+            if let (Expression::StringLiteral(key), Some(origin)) = (&it.left, self.origin(&it.right)) {
+                self.guarded(|reader| reader.note_read(&origin, &key.value, key.span));
+            }
         }
         walk::walk_binary_expression(self, it);
     }
@@ -263,25 +291,29 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
     }
 
     fn visit_logical_expression(&mut self, it: &LogicalExpression<'a>) {
+        let (from, is_choice) = (self.draft.asked.len(), !it.operator.is_and());
+        let outer = if is_choice { self.draft.choose() } else { self.draft.choice };
         self.guarded(|reader| reader.visit_expression(&it.left));
+        if is_choice {
+            self.draft.unask(from, self.origin(&it.right));
+        }
         self.under(self.draft.flow.branch(), |reader| reader.visit_expression(&it.right));
+        self.draft.choice = outer;
     }
 
     fn visit_conditional_expression(&mut self, it: &ConditionalExpression<'a>) {
-        self.visit_test(&it.test);
-        self.under(self.draft.flow.branch(), |reader| {
-            reader.visit_expression(&it.consequent);
-            reader.visit_expression(&it.alternate);
-        });
+        let from = self.draft.asked.len();
+        let is_choice = !matches!(&it.test, Expression::LogicalExpression(test) if test.operator.is_and());
+        let first = |reader: &mut Self| reader.visit_expression(&it.consequent);
+        self.visit_ways((&it.test, is_choice), first, |reader| reader.visit_expression(&it.alternate));
+        self.draft.unask(from, self.origin(&it.alternate));
     }
 
     fn visit_if_statement(&mut self, it: &IfStatement<'a>) {
-        self.visit_test(&it.test);
-        self.under(self.draft.flow.branch(), |reader| {
-            reader.visit_statement(&it.consequent);
-            if let Some(alternate) = &it.alternate {
-                reader.visit_statement(alternate);
-            }
+        let is_choice = matches!(it.alternate, Some(Statement::IfStatement(_)));
+        let first = |reader: &mut Self| reader.visit_statement(&it.consequent);
+        self.visit_ways((&it.test, is_choice), first, |reader| {
+            it.alternate.iter().for_each(|alternate| reader.visit_statement(alternate));
         });
     }
 

@@ -31,8 +31,14 @@ impl<'a> Reader<'a, '_> {
                 Some(symbol) => self.origins.get(&symbol).cloned(),
                 None => Some(Origin::Names(vec![name.name.as_str().to_owned()], false)),
             },
-            Expression::StaticMemberExpression(member) if !member.optional => {
-                self.origin_within(&member.object, levels)?.part(&member.property.name)
+            Expression::StaticMemberExpression(member) => {
+                let object = self.origin_within(&member.object, levels)?;
+                let is_followed = !member.optional || object.is_answer();
+                object.part(&member.property.name).filter(|_| is_followed)
+            }
+            // `answer.items ?? []`
+            Expression::LogicalExpression(either) if is_empty(&either.right) => {
+                self.origin_within(&either.left, levels).filter(Origin::is_answer)
             }
             Expression::ComputedMemberExpression(member) if !member.optional => {
                 let object = self.origin_within(&member.object, levels)?;
@@ -93,9 +99,10 @@ impl<'a> Reader<'a, '_> {
                 for property in &object.properties {
                     let Some(key) = property.key.static_name().filter(|_| !property.computed) else { continue };
                     let has_default = matches!(property.value, BindingPattern::AssignmentPattern(_));
-                    if !has_default {
-                        self.note_read(&origin, &key, property.key.span());
-                    }
+                    let outer = self.draft.is_guarded;
+                    self.draft.is_guarded |= has_default;
+                    self.note_read(&origin, &key, property.key.span());
+                    self.draft.is_guarded = outer;
                     let part = self.part(&origin, &key);
                     self.bind(&property.value, part);
                 }
@@ -123,5 +130,13 @@ impl<'a> Reader<'a, '_> {
         if let Some(Origin::Answer { call, .. }) = self.origin(object) {
             self.draft.changed.push(call);
         }
+    }
+}
+
+fn is_empty(expression: &Expression<'_>) -> bool {
+    match expression.get_inner_expression() {
+        Expression::ArrayExpression(array) => array.elements.is_empty(),
+        Expression::ObjectExpression(object) => object.properties.is_empty(),
+        _ => false,
     }
 }

@@ -11,6 +11,7 @@ use starlark::syntax::ast::{
 };
 use wire::{How, Outline, Used};
 
+use self::names::got;
 use super::{Draft, FORGE, Flow, Origin};
 
 use crate::starlark::{Places, Script, is_global};
@@ -81,6 +82,24 @@ impl<'c> Reader<'c> {
         self.draft.flow = outer;
     }
 
+    /// Reads a test and both ways behind it, of which the second may ask for the same by another name.
+    fn ways(
+        &mut self,
+        (test, is_choice): (&'c AstExpr, bool),
+        first: impl FnOnce(&mut Self),
+        second: impl FnOnce(&mut Self),
+    ) {
+        let outer = if is_choice { self.draft.choose() } else { self.draft.choice };
+        self.expression(test);
+        let choice = std::mem::replace(&mut self.draft.choice, outer);
+        self.under(self.draft.flow.branch(), |reader| {
+            first(reader);
+            reader.draft.choice = choice;
+            second(reader);
+        });
+        self.draft.choice = outer;
+    }
+
     fn statement(&mut self, statement: &'c AstStmt) {
         match &statement.node {
             Stmt::Statements(all) => all.iter().for_each(|statement| self.statement(statement)),
@@ -109,11 +128,9 @@ impl<'c> Reader<'c> {
                 self.under(self.draft.flow.branch(), |reader| reader.statement(body));
             }
             Stmt::IfElse(test, branches) => {
-                self.expression(test);
-                self.under(self.draft.flow.branch(), |reader| {
-                    reader.statement(&branches.0);
-                    reader.statement(&branches.1);
-                });
+                let (first, second) = &**branches;
+                let is_choice = matches!(second.node, Stmt::If(..) | Stmt::IfElse(..));
+                self.ways((test, is_choice), |reader| reader.statement(first), |reader| reader.statement(second));
             }
             Stmt::For(loops) => {
                 self.expression(&loops.over);
@@ -194,27 +211,32 @@ impl<'c> Reader<'c> {
         match &expression.node {
             Expr::Call(callee, arguments) => {
                 let arguments: Vec<&Argument> = arguments.args.iter().map(|argument| &argument.node).collect();
+                let got = got(callee, arguments.first().copied());
+                // A default is another way.
+                let is_choice = got.is_some() && arguments.len() > 1;
+                let outer = if is_choice { self.draft.choose() } else { self.draft.choice };
                 self.call_expression(expression, callee, &arguments);
-                if let Expr::Dot(object, name) = &callee.node
-                    && name.node == "get"
-                    && let Some(Argument::Positional(key)) = arguments.first()
-                    && let Expr::Literal(AstLiteral::String(key)) = &key.node
-                {
-                    self.draft.is_guarded = true;
-                    self.note_read(object, expression, &key.node, How::Key);
-                    self.draft.is_guarded = false;
-                }
+                got.into_iter().for_each(|(object, key)| self.note_asked(object, expression, key));
+                self.draft.choice = outer;
             }
             Expr::If(parts) => {
-                self.expression(&parts.0);
-                self.under(self.draft.flow.branch(), |reader| {
-                    reader.expression(&parts.1);
-                    reader.expression(&parts.2);
-                });
+                let (test, first, second) = &**parts;
+                self.ways((test, true), |reader| reader.expression(first), |reader| reader.expression(second));
             }
-            Expr::Op(left, BinOp::And | BinOp::Or, right) => {
+            Expr::Op(left, operator @ (BinOp::And | BinOp::Or), right) => {
+                let outer = if *operator == BinOp::Or { self.draft.choose() } else { self.draft.choice };
+                let from = self.draft.asked.len();
                 self.expression(left);
+                self.draft.unask(from, self.origin(right).filter(|_| *operator == BinOp::Or));
                 self.under(self.draft.flow.branch(), |reader| reader.expression(right));
+                self.draft.choice = outer;
+            }
+            Expr::Op(key, BinOp::In, object) => {
+                self.expression(key);
+                self.expression(object);
+                if let Expr::Literal(AstLiteral::String(key)) = &key.node {
+                    self.note_asked(object, expression, &key.node);
+                }
             }
             Expr::Lambda(lambda) => {
                 self.enter_scope(&lambda.params, self.draft.flow);

@@ -1,6 +1,6 @@
 //! Names followed to the calls and answers that they stand for.
 
-use starlark::syntax::ast::{AssignTarget, AstExpr, AstLiteral, AstStmt, Expr, Stmt};
+use starlark::syntax::ast::{Argument, AssignTarget, AstExpr, AstLiteral, AstStmt, BinOp, Expr, Stmt};
 use wire::{How, Language, Used};
 
 use super::super::{FORGE, MAX_LEVELS, Origin};
@@ -125,9 +125,16 @@ impl<'c> Reader<'c> {
                     _ => None,
                 }
             }
-            Expr::Call(..) => {
-                let call = *self.calls.get(&key(expression))?;
-                Some(Origin::Answer { call, path: Vec::new(), is_promise: false })
+            Expr::Call(callee, arguments) => match self.calls.get(&key(expression)) {
+                Some(call) => Some(Origin::Answer { call: *call, path: Vec::new(), is_promise: false }),
+                None => {
+                    let (object, key) = got(callee, arguments.args.first().map(|argument| &argument.node))?;
+                    self.origin_within(object, levels).filter(Origin::is_answer)?.part(key)
+                }
+            },
+            // `answer.get("items") or []`
+            Expr::Op(either, BinOp::Or, empty) if matches!(&empty.node, Expr::List(items) if items.is_empty()) => {
+                self.origin_within(either, levels).filter(Origin::is_answer)
             }
             _ => None,
         }
@@ -158,9 +165,27 @@ impl<'c> Reader<'c> {
         }
     }
 
+    /// Notes a key that the script asks for.
+    pub(super) fn note_asked(&mut self, object: &AstExpr, at: &AstExpr, name: &str) {
+        self.draft.is_guarded = true;
+        self.note_read(object, at, name, How::Key);
+        self.draft.is_guarded = false;
+    }
+
     pub(super) fn note_read(&mut self, object: &AstExpr, at: &AstExpr, name: &str, how: How) {
         if let Some(origin) = self.origin(object) {
             self.draft.read(&origin, name, how, || self.places.place(at.span));
         }
+    }
+}
+
+/// The object and key of `object.get("key")`.
+pub(super) fn got<'e>(callee: &'e AstExpr, first: Option<&'e Argument>) -> Option<(&'e AstExpr, &'e str)> {
+    match (&callee.node, first?) {
+        (Expr::Dot(object, name), Argument::Positional(key)) if name.node == "get" => match &key.node {
+            Expr::Literal(AstLiteral::String(key)) => Some((object, &key.node)),
+            _ => None,
+        },
+        _ => None,
     }
 }
