@@ -1,5 +1,6 @@
 //! Failure of a script, with everything that helps the next attempt.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -174,6 +175,10 @@ impl Failed {
         failed.suggested_fix = shortened(visible(&failed.suggested_fix), MAX_FIX);
         let place = |line, column| script.map_or((line, column), |script| script.original(line, column));
         (failed.line, failed.column) = place(error.line, error.column);
+        if let Some(often) = often(broker).filter(|_| has_made_all) {
+            let (line, then) = (failed.line, &failed.suggested_fix);
+            failed.suggested_fix = format!("{often}: does the loop at line {line} end? If it does, {then}");
+        }
         failed.source_line = source_line(source, failed.line, failed.column);
         let given = failed.source_line.as_deref().filter(|_| code == ErrorCode::InvalidArgs);
         if let Some(none) = given.and_then(|line| of_no_value(&failed.message, line)) {
@@ -333,6 +338,15 @@ fn own_calls(message: &str, broker: &Broker) -> Option<String> {
     let (limit, made) = (broker.context().limits.calls, own.iter().filter(|call| call.sent).count());
     let answered = inherited.len();
     Some(format!("a run may make {limit}{CALLS}; this one has made {made}, earlier runs answered {answered} more"))
+}
+
+/// The tool of nearly all calls, and their number.
+fn often(broker: &Broker) -> Option<String> {
+    let records = broker.ledger().records();
+    let mut counts = HashMap::new();
+    records.iter().for_each(|call| *counts.entry((&call.server, &call.tool)).or_default() += 1);
+    let ((server, tool), most) = counts.into_iter().max_by_key(|(_, count): &(_, usize)| *count)?;
+    (most * 10 > records.len() * 9).then(|| format!("{server}.{tool} was called {most} times"))
 }
 
 /// A frame `name:line:column` with the position in the script as written.
