@@ -33,6 +33,11 @@ pub(crate) struct FailedScript<'s> {
 
 /// The error with what helps its author.
 pub(crate) fn explain(script: &FailedScript<'_>, error: ScriptError) -> ScriptError {
+    if error.kind == ScriptErrorKind::Call {
+        let about =
+            of_argument(script, &error).map(|about| format!("; {}", &about[..about.floor_char_boundary(MAX_ADDED)]));
+        return ScriptError { message: error.message.clone() + &about.unwrap_or_default(), ..error };
+    }
     if !matches!(error.kind, ScriptErrorKind::Script | ScriptErrorKind::Syntax) {
         return error;
     }
@@ -60,6 +65,20 @@ pub(crate) fn explain(script: &FailedScript<'_>, error: ScriptError) -> ScriptEr
     let hidden = hidden(script, source, &error.message, &line[at..]);
     let fix = error.fix.or(hidden).or(about.and_then(|(_, fix)| fix)).or(json).or(habit);
     ScriptError { message, fix, ..error }
+}
+
+/// Where the value of an argument comes from that a call lacks, since it is none.
+fn of_argument(script: &FailedScript<'_>, error: &ScriptError) -> Option<String> {
+    let missing = error.message.split_once("argument `")?.1;
+    let name = missing.split_once("` is missing").map(|(name, _)| name).filter(|name| !name.contains('`'))?;
+    let source = Source { code: script.code, is_javascript: script.is_javascript };
+    let (line, start) = source.line(error.line)?;
+    let forms = if script.is_javascript { [": ", ":"] } else { [" = ", "="] };
+    let (at, form) = forms.into_iter().find_map(|form| Some((line.find(&format!("{name}{form}"))?, form)))?;
+    let at = at + name.len() + form.len();
+    let value = Source::chains(&line[at..]).into_iter().find(|chain| chain.start == 0)?;
+    let look = Look { script, source, message: &error.message, line, start, at };
+    look.about(value.base()).map(|(about, _)| about).filter(|about| about.contains(" is the answer of "))
 }
 
 /// The way for a name that the script gives a value of its own, which hides a server or is not there yet.

@@ -269,7 +269,8 @@ export default (host) => {
     const origin = isObject ? weakGet(origins, error) : undefined;
     if (origin !== undefined) {
       const stack = safe(() => framesOf(String(error.stack)), "");
-      return stringify({ kind: "call", name: "ForgeError", message: origin.error.message, stack, ...origin });
+      const said = { kind: "call", name: "ForgeError", message: origin.error.message, stack, ...origin };
+      return stringify({ ...said, answers: arrayFrom(mapEntries(answers)) });
     }
     if (isObject && safe(() => error instanceof Error, false)) {
       const cause = safe(() => error.cause, undefined);

@@ -181,8 +181,8 @@ impl Failed {
         }
         failed.source_line = source_line(source, failed.line, failed.column);
         let given = failed.source_line.as_deref().filter(|_| code == ErrorCode::InvalidArgs);
-        if let Some(none) = given.and_then(|line| of_no_value(&failed.message, line)) {
-            failed.message.push_str(&none);
+        if let Some((at, none)) = given.and_then(|line| of_no_value(&failed.message, line)) {
+            failed.message.insert_str(at, &none);
         }
         if error.trace.len() > 1 {
             let frames = error.trace.iter().take(MAX_TRACE);
@@ -292,8 +292,8 @@ fn mistake(mistake: &Value) -> Option<String> {
     ))
 }
 
-/// A missing argument that the line gives: its value is none.
-fn of_no_value(message: &str, line: &str) -> Option<String> {
+/// The place in a message behind a missing argument that the line gives, and that its value is none.
+fn of_no_value(message: &str, line: &str) -> Option<(usize, String)> {
     let (name, behind) = message.split_once("argument `")?.1.split_once("` is missing")?;
     let forms = [(":", "undefined"), ("=", "None"), (" =", "None")];
     let is_given = |form: &str| {
@@ -301,7 +301,7 @@ fn of_no_value(message: &str, line: &str) -> Option<String> {
         line.match_indices(&format!("{name}{form}")).any(|(at, _)| starts(at))
     };
     let (_, value) = forms.into_iter().find(|(form, _)| !behind.starts_with(" in ") && is_given(form))?;
-    Some(format!("; `{name}` is {value} there"))
+    Some((message.len() - behind.len(), format!("; `{name}` is {value} there")))
 }
 
 /// Cuts a long text and says how much is missing.
