@@ -223,6 +223,12 @@ impl Failed {
         }
     }
 
+    /// True if it tells a mistake of its line, or shows the answer that the mistake is about.
+    pub(super) fn says(&self, mistake: &Mistake) -> bool {
+        let is_shown = || mistake.message.contains(" so far: it was {") && self.message.contains("the answer of ");
+        self.line == mistake.line && (self.message.starts_with(&mistake.message) || is_shown())
+    }
+
     /// Message and place, in one line.
     pub(super) fn summary(&self) -> String {
         match self.line {

@@ -231,7 +231,10 @@ impl ExecutionContext {
             let limit = if context.live.is_some() { "background_wall" } else { "wall" };
             execution.notes.push(format!("the timeout of {asked:?} was cut to {wall:?}, `sandbox.limits.{limit}`"));
         }
-        let warnings = broker.reread(warnings, request.language);
+        let mut warnings = broker.reread(warnings, request.language);
+        if let Some(failed) = &execution.error {
+            warnings.retain(|warning| !failed.says(warning));
+        }
         execution.notes.extend(warnings.iter().take(MAX_WARNINGS).map(Mistake::to_string));
         if warnings.len() > MAX_WARNINGS {
             execution.notes.push(format!("{} more like this", warnings.len() - MAX_WARNINGS));
