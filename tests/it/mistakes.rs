@@ -107,6 +107,10 @@ async fn every_key_that_no_answer_had_is_noted_and_no_other_one() {
     let session = fence.serve(&format!("{shop}[sandbox.limits]\ncalls = 40\n")).await;
     session.ready(&["shop"]).await;
     all_are_answered(&session, "tests/fixtures/mistakes_of_keys.txt", 35).await;
+    let code = "const r = await shop.put_note({ n: 1 });\nreturn [r.id.toFixed(), r.error ?? r.lines[0].text];";
+    let dry = session.call("execute", json!({ "language": "javascript", "code": code, "dry_run": true })).await;
+    let sample = "`r` is a sample, as a dry run does not call shop.put_note: {id: 0, lines: […0]}";
+    assert!(dry.text.contains(sample) && dry.text.contains("fix: in a real run the service answers"), "{}", dry.text);
 }
 
 async fn all_are_answered(session: &Session, path: &str, least: usize) {

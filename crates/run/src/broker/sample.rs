@@ -11,11 +11,15 @@ const MAX_DEPTH: usize = 16;
 const MAX_LENGTH: u64 = 1000;
 /// Most values inside one value.
 const MAX_VALUES: usize = 2000;
+/// Levels of objects that name no required parts, and have all.
+const MAX_FILLED: usize = 4;
+/// Parts that no sample has unless they are required: scripts take them for a failure.
+const SIGNS: &[&str] = &["error", "errors", "isError", "is_error"];
 /// Most bytes of text inside one value, names included.
 const MAX_BYTES: usize = 64 << 10;
 
-/// A sample of `schema`: its `const`, first `enum` value, `default` or `examples`, else the required parts alone. It
-/// ignores patterns and the like. `null` without a schema, and in place of values over the limits.
+/// A sample of `schema`: its `const`, first `enum` value, `default` or `examples`, else the required parts alone, or
+/// all where it names none. It ignores patterns and the like. `null` without a schema, and in place of values over the limits.
 pub(super) fn of(schema: Option<&Value>) -> Value {
     let making =
         |schema| Making { root: schema, left: MAX_VALUES, bytes: MAX_BYTES, meter: Meter::new(SAMPLE_WORK as u64) };
@@ -133,8 +137,12 @@ fn merged(making: &mut Making<'_>, object: &Map<String, Value>, depth: usize) ->
 }
 
 fn fields(making: &mut Making<'_>, object: &Map<String, Value>, depth: usize) -> Map<String, Value> {
-    let names = object.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    let schema = |name: &str| object.get("properties").and_then(|properties| properties.get(name));
+    let required = object.get("required").and_then(Value::as_array);
+    let properties = object.get("properties").and_then(Value::as_object);
+    let schema = |name: &str| properties.and_then(|properties| properties.get(name));
+    let all = properties.filter(|_| required.is_none() && depth < MAX_FILLED).into_iter().flat_map(Map::keys);
+    let all = all.map(String::as_str).filter(|name| !SIGNS.contains(name));
+    let names = required.into_iter().flatten().filter_map(Value::as_str).chain(all);
     let mut fields = Map::new();
     for name in names {
         if !making.spends(1) || making.left == 0 || !making.takes(name.len()) {

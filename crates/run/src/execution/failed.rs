@@ -159,7 +159,10 @@ impl Failed {
                 let message = format!("the script stopped itself: {}", own.unwrap_or(&error.message));
                 (message, Some("its own `throw` or `fail` ended it: look at the condition before that line".to_owned()))
             }
-            _ => (error.message.clone(), fix),
+            _ => match of_sample(&error.message, broker) {
+                Some(message) => (message, Some("in a real run the service answers".to_owned())),
+                None => (error.message.clone(), fix),
+            },
         };
         let wrote = broker.ledger().records().iter().any(|call| call.sent && call.is_write);
         let again = match is_written {
@@ -344,6 +347,19 @@ fn own_calls(message: &str, broker: &Broker) -> Option<String> {
     let (limit, made) = (broker.context().limits.calls, own.iter().filter(|call| call.sent).count());
     let answered = inherited.len();
     Some(format!("a run may make {limit}{CALLS}; this one has made {made}, earlier runs answered {answered} more"))
+}
+
+/// The message about the answer of a call that a dry run did not make.
+fn of_sample(message: &str, broker: &Broker) -> Option<String> {
+    let records = broker.ledger().records();
+    records.iter().filter(|call| call.outcome == Outcome::Planned).find_map(|call| {
+        let label = format!("{}.{}", call.server, call.tool);
+        let said = message.replace(
+            &format!("is the answer of {label}:"),
+            &format!("is a sample, as a dry run does not call {label}:"),
+        );
+        (said != message).then_some(said)
+    })
 }
 
 /// The tool of nearly all calls, and their number.
