@@ -12,6 +12,9 @@ use catalog::manifest::ServerEntry;
 
 /// Most parameters that an unknown name is compared with.
 const MAX_COMPARED: usize = 500;
+/// Most parts of a parameter in a hint, and most bytes of one.
+const MAX_PARTS: usize = 12;
+const MAX_PART: usize = 80;
 /// Most bytes of a signature in a hint.
 const MAX_SIGNATURE: usize = 4 << 10;
 /// Most bytes of a definition whose signature is made for the hint; larger ones have that of the stub.
@@ -73,6 +76,7 @@ pub(super) fn refusal(entry: &ServerEntry, stub: &ToolStub, mut problems: Proble
         problem.text = spelling.of(std::mem::take(&mut problem.text));
     }
     let line = problems.line();
+    let inside = inside(stub, &problems, spelling.language);
     let meant: Vec<String> = problems
         .told
         .into_iter()
@@ -82,11 +86,37 @@ pub(super) fn refusal(entry: &ServerEntry, stub: &ToolStub, mut problems: Proble
         })
         .collect();
     let signature = signature(entry, stub, spelling.language);
-    let hint = match did_you_mean(&meant) {
+    let hint = match inside.or_else(|| did_you_mean(&meant)) {
         Some(meant) => format!("{meant} The signature is {signature}"),
         None => format!("the signature is {signature}"),
     };
     invalid(stub, line).hint(hint)
+}
+
+/// The parameter that has the unknown names as parts, or whose part is missing, with its parts as a script writes them.
+fn inside(stub: &ToolStub, problems: &Problems, language: Option<Language>) -> Option<String> {
+    let raw = stub.definition.tree();
+    let root = raw.get("inputSchema")?;
+    let mut params = stub.params().iter().take(MAX_COMPARED).filter_map(|param| {
+        let schema = root.get("properties")?.get(&param.wire)?;
+        let reference = schema.get("$ref").and_then(|reference| reference.as_str()?.strip_prefix('#'));
+        let schema = reference.and_then(|pointer| root.pointer(pointer)).unwrap_or(schema);
+        Some((&param.ident, schema.get("properties")?.as_object()?))
+    });
+    let (ident, parts) = params.find(|(ident, parts)| {
+        problems.told.iter().any(|problem| match &problem.unknown {
+            Some(name) => parts.contains_key(name),
+            None => problem.text.ends_with(&format!("is missing in `{ident}`")),
+        })
+    })?;
+    let is_plain = |part: &str| part.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let form = |part: &str| match language {
+        Some(Language::Javascript) if is_plain(part) => format!("{part}: …"),
+        _ => format!("{part:?}: …"),
+    };
+    let parts: Vec<String> = parts.keys().take(MAX_PARTS).map(|part| form(head(part, MAX_PART))).collect();
+    let (parts, sign) = (parts.join(", "), if language == Some(Language::Javascript) { ":" } else { " =" });
+    Some(format!("`{ident}` takes these: `{ident}{sign} {{ {parts} }}`."))
 }
 
 /// The error of arguments of a tool.

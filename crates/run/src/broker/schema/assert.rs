@@ -103,7 +103,14 @@ impl<'c> Check<'c> {
             return Ok(true);
         }
         let names = || types.iter().take(8).filter_map(Value::as_str).collect::<Vec<_>>().join(" or ");
-        self.wrong(at, || format!("{} is not of type {}", shown(value), names()))
+        // `JSON.stringify({…})`
+        let is_written = |kind: &Value| match kind.as_str() {
+            Some("object") => value.as_str().is_some_and(|text| text.trim_start().starts_with('{')),
+            Some("array") => value.as_str().is_some_and(|text| text.trim_start().starts_with('[')),
+            _ => false,
+        };
+        let instead = if types.iter().any(is_written) { ": pass the value itself, not its JSON" } else { "" };
+        self.wrong(at, || format!("{} is not of type {}{instead}", shown(value), names()))
     }
 
     fn is_option(&mut self, argument: &Value, value: &Value, at: &At<'_>) -> Result<bool, Halt> {
