@@ -123,6 +123,7 @@ async fn nothing_but_consent_is_consent() {
             assert_eq!(error.matches("APPROVAL_DENIED").count(), 2 + 3, "{era:?} {decision}: {error}");
             assert!(error.contains(" ×3 → APPROVAL_DENIED"), "{error}");
             assert!(error.contains("for the rest of this run"), "{error}");
+            assert_eq!(error.contains("the user declined chat.send"), decision == "decline", "{error}");
             assert_eq!(user.asked().len(), 1, "{era:?} {decision}");
             assert_eq!(reached(&fence), [""; 0], "{era:?} {decision}");
             // Another run may ask again.

@@ -378,6 +378,7 @@ impl Broker {
             Some(RUN) => Settled::Granted(Approval::Run),
             Some(SESSION) => Settled::Granted(Approval::Session),
             Some(DENY) => Settled::Refused(denied(format!("the user denied {name}"))),
+            _ if action == Some("decline") => Settled::Refused(denied(format!("the user declined {name}"))),
             _ => {
                 let undecided = denied(format!("the user did not decide about {name}"));
                 if action == Some("cancel") { Settled::Dismissed(undecided) } else { Settled::Refused(undecided) }
