@@ -246,7 +246,7 @@ pub struct ToolAnswer {
     pub failed: Option<Effect>,
     /// Its `_meta`, without keys of the protocol's own.
     pub meta: Option<Value>,
-    /// Reason why a question of the server stayed unanswered.
+    /// Advice about a failure, such as why a question of the server stayed unanswered.
     pub refusal: Option<String>,
 }
 

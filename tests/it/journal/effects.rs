@@ -194,6 +194,10 @@ async fn a_status_of_an_api_proves_that_nothing_was_done_or_leaves_it_unknown() 
             resumed(&session, &server, "api.pay", reply, is_nothing).await;
         }
     }
+    // No argument is wrong then.
+    server.tell(Response(500, "", "oops"));
+    let failed = session.execute_err("javascript", "return await api.pay({body: {n: 2}})").await;
+    assert!(failed.contains("; the service failed: try again later, or catch the error\n"), "{failed}");
     // A method that is idempotent is repeated, whatever became of it.
     for status in [500, 502, 408, 303] {
         resumed(&session, &server, "api.put", Response(status, "", "oops"), false).await;

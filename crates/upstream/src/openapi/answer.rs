@@ -58,7 +58,8 @@ fn failure(status: u16, body: &[u8], is_cut: bool) -> ToolAnswer {
         "" => format!("HTTP {status} {reason}"),
         said => format!("HTTP {status} {reason}: {said}{more}"),
     };
-    ToolAnswer { failed: Some(Effect::of_status(status)), ..content(Block::Text(text)) }
+    let refusal = (status >= 500).then(|| "the service failed: try again later, or catch the error".into());
+    ToolAnswer { failed: Some(Effect::of_status(status)), refusal, ..content(Block::Text(text)) }
 }
 
 fn content(block: Block) -> ToolAnswer {
