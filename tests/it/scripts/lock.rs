@@ -308,12 +308,12 @@ fn a_tool_with_only_from_is_called_by_the_scripts_that_it_names_alone() {
     fence.run(["scripts", "lock"]).success();
     assert!(lock(&fence).contains("tool = \"get_ticket\""), "{}", lock(&fence));
     // What a locked script passes on may be what its caller may not read.
-    for (args, code) in [
-        (&["run", "--dry-run", "--lang", "js", "-"][..], "return await scripts.note()"),
-        (&["run", "--lang", "js", "-"], "await scripts.note(); throw new Error('stop')"),
+    for (args, code, says) in [
+        (&["run", "--dry-run", "--lang", "js", "-"][..], "return await scripts.note()", "tickets.add_comment(…)"),
+        (&["run", "--lang", "js", "-"], "await scripts.note(); throw new Error('stop')", "tickets.add_comment"),
     ] {
         let output = fence.run_with_input(args.iter().copied(), code);
-        assert!(output.stderr.contains("tickets.add_comment(…)") && !output.stderr.contains("HELD"), "{output:?}");
+        assert!(output.stderr.contains(says) && !output.stderr.contains("HELD"), "{output:?}");
     }
     fence.write("scripts/other.js", code);
     let refused = fence.run(["scripts", "lock"]);
