@@ -125,7 +125,7 @@ pub(super) fn problems(found: &[Found<'_>], artifact: impl Fn(&Found<'_>) -> Str
     let problem = |(found, count): (&Found<'_>, usize)| {
         let Finding { rule, severity, place, excerpt, .. } = found.finding;
         let name = format!("{}/{}", found.server.name, place.item);
-        let digest = stubgen::digest(&format!("{name} {} {} {excerpt}", place.pointer, rule.id));
+        let digest = stubgen::digest(format!("{name} {} {} {excerpt}", place.pointer, rule.id));
         let mut problem = Problem::new(*severity, rule.id, Some(artifact(found)), message(found, count));
         problem.definition = Some((format!("{name}#{}", place.pointer), kind(&place.item)));
         problem.fingerprint = Some(digest);

@@ -90,7 +90,7 @@ impl ServerStubs {
         self.by_name.sort_by(|a, b| self.tools[*a].name.cmp(&self.tools[*b].name));
         let tool = |tool: &ToolStub| json!([tool.name, tool.ident, tool.category, tool.full_digest]);
         let tools: Vec<Value> = self.tools.iter().map(tool).collect();
-        self.digest = canon::digest(&canon::canonical_json(&json!([self.description, self.instructions, tools])));
+        self.digest = canon::digest(canon::canonical_json(&json!([self.description, self.instructions, tools])));
         self
     }
 

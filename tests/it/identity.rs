@@ -493,7 +493,7 @@ async fn a_reviewed_tool_that_comes_back_as_another_is_denied() {
 /// Two definitions whose digests begin alike, which some 100,000 attempts find.
 fn alike() -> [Value; 2] {
     let pair = ["84037", "131286"].map(tool);
-    let [one, other] = [&pair[0], &pair[1]].map(|tool| stubgen::digest(&stubgen::canonical_json(tool)));
+    let [one, other] = [&pair[0], &pair[1]].map(|tool| stubgen::digest(stubgen::canonical_json(tool)));
     assert!(one[..8] == other[..8] && one != other, "{one} {other}");
     pair
 }

@@ -19,7 +19,7 @@ pub(crate) fn otherwise(tree: &Path, tool: &str, change: impl Fn(&str) -> String
     assert_ne!(text, changed, "nothing was changed");
     fs::write(&path, &changed).expect("it can be changed");
     let definition: Value = serde_json::from_str(&changed).expect("JSON");
-    sign(tree, tool, Some(&stubgen::digest(&stubgen::canonical_json(&definition))));
+    sign(tree, tool, Some(&stubgen::digest(stubgen::canonical_json(&definition))));
 }
 
 /// Removes `server/tool` from a reviewed tree.

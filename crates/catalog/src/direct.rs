@@ -141,7 +141,7 @@ fn name(server: &ServerEntry, tool: &ToolStub, taken: &HashSet<String>) -> Strin
     if is_plain && plain.len() <= MAX_NAME && !taken.contains(&plain) {
         return plain;
     }
-    let digest = stubgen::digest(&format!("{}\n{}", server.name, tool.name));
+    let digest = stubgen::digest(format!("{}\n{}", server.name, tool.name));
     let numbered = |number: usize| {
         let end = if number == 0 { String::new() } else { format!("_{number}") };
         let beginning = base::text::head(&plain, MAX_NAME - DIGITS - 1 - end.len());

@@ -127,7 +127,7 @@ impl Catalog {
         if !skills.is_empty() {
             digests.push(format!("skills {}", skills.digest()));
         }
-        let digest = stubgen::digest(&digests.join("\n"));
+        let digest = stubgen::digest(digests.join("\n"));
         let is_same = |last: &&Self| {
             let same = |(one, other): (&Arc<ServerEntry>, &Arc<ServerEntry>)| {
                 one.name == other.name && Arc::ptr_eq(&one.findings, &other.findings)

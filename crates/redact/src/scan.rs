@@ -171,10 +171,15 @@ pub(super) fn replace<'t>(
     if found.is_empty() {
         return Cow::Borrowed(text);
     }
-    for found in found.iter_mut().filter(|found| found.to - found.from >= CUT) {
-        found.to += run(text, found.to, text.len(), |byte| vendors::base64(byte) || vendors::dotted(byte));
-    }
     found.sort_unstable_by_key(|f| (f.from, std::cmp::Reverse(f.to), f.rank));
+    let mut reached = 0;
+    for found in found.iter_mut().filter(|found| found.to - found.from >= CUT) {
+        // Each run is looked at once.
+        if found.to > reached {
+            found.to += run(text, found.to, text.len(), |byte| vendors::base64(byte) || vendors::dotted(byte));
+            reached = found.to;
+        }
+    }
     let mut merged: Vec<Found> = Vec::with_capacity(found.len());
     found.into_iter().for_each(|next| merge(&mut merged, next));
     spent(text.len());

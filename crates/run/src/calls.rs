@@ -14,8 +14,6 @@ use state::title;
 
 /// Most bytes of arguments in records and errors.
 const PREVIEW: usize = 200;
-/// Most lines of calls in an answer whose run can be read.
-const MAX_LISTED: usize = 15;
 /// Most bytes of arguments that this preview is made from.
 const MAX_LOOKED_AT: usize = 64 << 10;
 
@@ -47,10 +45,9 @@ pub fn redacted(record: CallRecord, redaction: Redaction<'_>) -> CallRecord {
     }
 }
 
-/// Calls of a failed run, counted; those that may have written and those that failed are listed, except the one that the
-/// failure `shown` names: all, or the first ones where the journal of `run` has the rest. Nothing if that one is all, and
-/// only read.
-pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, run: Option<&str>, budget: usize) -> Option<[Part; 2]> {
+/// Calls of a failed run, counted; those that may have written and those that failed are listed, however many, except
+/// the one that the failure `shown` names. Nothing if that one is all, and only read.
+pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, budget: usize) -> Option<[Part; 2]> {
     let is_shown = |call: &CallRecord| shown == Some(call.call);
     if calls.iter().all(|call| is_shown(call) && !call.may_have_written()) {
         return None;
@@ -84,12 +81,10 @@ pub(crate) fn ledger(calls: &[CallRecord], shown: Option<u64>, run: Option<&str>
     let has_failed = |call: &CallRecord| !matches!(call.outcome, Outcome::Ok | Outcome::Running);
     let matters = |call: &CallRecord| (call.may_have_written() || has_failed(call)) && !is_shown(call);
     let listed = calls.iter().zip(1..).filter(|(call, _)| matters(call));
-    let mut lines = grouped(listed, |call| (call.shown_args().into(), call.outcome.to_string()));
-    if let (Some(run), Some(more)) = (run, lines.len().checked_sub(MAX_LISTED).filter(|more| *more > 0)) {
-        lines.truncate(MAX_LISTED);
-        lines.push(format!("… {more} more: `cat /runs/{run}`"));
-    }
-    let list: String = lines.into_iter().map(|line| format!("\n  {line}")).collect();
+    let list: String = grouped(listed, |call| (call.shown_args().into(), call.outcome.to_string()))
+        .into_iter()
+        .map(|line| format!("\n  {line}"))
+        .collect();
     if !list.is_empty() {
         text.push(':');
     }

@@ -225,7 +225,7 @@ impl ForgeServer {
             false => Some(*self.level.lock()),
         };
         let principal = self.handler.session.principal().clone();
-        let subject = task::work_on(bytes, || stubgen::digest(&stubgen::canonical_json(&subject())));
+        let subject = task::work_on(bytes, || stubgen::digest(stubgen::canonical_json(&subject())));
         let (responses, state) = inputs;
         let (waiting, unread) = (self.waiting.clone(), self.unread.clone());
         let kept = Arc::clone(self.handler.gateway.state());

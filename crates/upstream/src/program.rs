@@ -50,9 +50,9 @@ impl Program<'_> {
             None => None,
         };
         let mut command = Command::new(self.program);
-        command.args(self.args).env_clear().envs(inherited());
+        command.args(self.args).env_clear().envs(inherited(false));
         if let Some(prepared) = &prepared {
-            command = prepared.command(inherited());
+            command = prepared.command(inherited(true));
         }
         command.envs(self.env.iter().map(|(key, value)| (key, value.expose())));
         if let Some(cwd) = self.cwd {
@@ -87,7 +87,7 @@ impl Program<'_> {
             name: self.name,
             command: self.program,
             args: self.args,
-            env: inherited().map(|(key, value)| (key.to_owned(), value)).chain(own_env).collect(),
+            env: inherited(true).map(|(key, value)| (key.to_owned(), value)).chain(own_env).collect(),
             cwd: self.cwd,
             confinement,
             stderr,
@@ -130,10 +130,11 @@ impl Program<'_> {
 }
 
 /// Variables that a server inherits from the gateway, but for the password of a proxy: that is no server's unless its `env`
-/// says so.
-fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
+/// says so. A confined one does not read every file of certificates.
+fn inherited(is_confined: bool) -> impl Iterator<Item = (&'static str, OsString)> {
     let values = INHERITED.iter().filter_map(|key| std::env::var_os(key).map(|value| (*key, value)));
-    values.filter(|(key, value)| {
-        !key.to_ascii_lowercase().ends_with("_proxy") || !value.as_encoded_bytes().contains(&b'@')
+    values.filter(move |(key, value)| match key.to_ascii_lowercase().as_str() {
+        name if name.ends_with("_proxy") => !value.as_encoded_bytes().contains(&b'@'),
+        name => !is_confined || !["cert", "_ca_"].iter().any(|part| name.contains(part)),
     })
 }

@@ -55,7 +55,7 @@ impl Reading {
         let made = tokio::task::spawn_blocking(move || {
             let (listing, taken) = overrides.listing(listing);
             let listed = HashMap::from([
-                (TOOL, digests(&listing.tools, "name", |tool| stubgen::digest(&stubgen::canonical_json(tool)))),
+                (TOOL, digests(&listing.tools, "name", |tool| stubgen::digest(stubgen::canonical_json(tool)))),
                 (RESOURCE, digests(&listing.resources, "uri", offer_digest)),
                 (TEMPLATE, digests(&listing.templates, "uriTemplate", offer_digest)),
                 (PROMPT, digests(&listing.prompts, "name", offer_digest)),
@@ -122,7 +122,7 @@ pub(super) fn validity(refresh: Option<Duration>, ttl_ms: Option<u64>) -> Durati
 /// Full digest of the definition of a resource, template or prompt, without the fields that describe its current
 /// content.
 pub fn offer_digest(definition: &Value) -> String {
-    stubgen::digest(&stubgen::canonical_json(&offer_bare(definition)))
+    stubgen::digest(stubgen::canonical_json(&offer_bare(definition)))
 }
 
 /// The definition of a resource, template or prompt, without the fields that describe its current content.

@@ -72,7 +72,7 @@ impl Desk {
     /// Digest of what is decided about: the proposal, and the script that it changes.
     pub(super) fn digest(&self, kept: &Kept) -> String {
         let current = self.current(kept).map(|current| current.sha256.as_str());
-        stubgen::digest(&format!("{} {}", kept.sha256, current.unwrap_or("new")))
+        stubgen::digest(format!("{} {}", kept.sha256, current.unwrap_or("new")))
     }
 
     /// Effect of accepting a proposal on the folder.

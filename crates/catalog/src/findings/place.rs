@@ -133,7 +133,7 @@ impl Finding {
         let severity = severity.min(rule.worst);
         let mut steps = place.pointer.rsplit('/');
         let parameter = [steps.next(), steps.next()].map(Option::unwrap_or_default).join("/");
-        let mut digest = stubgen::digest(&[rule.id, severity.as_str(), &parameter, text].join("\n"));
+        let mut digest = stubgen::digest([rule.id, severity.as_str(), &parameter, text].join("\n"));
         digest.truncate(DIGEST);
         Self { rule, severity, place: place.clone(), excerpt: excerpt(text, at), digest }
     }

@@ -126,5 +126,5 @@ impl Cache {
 
 /// Digest of a whole listing.
 pub(super) fn digest(listing: &Listing) -> Option<String> {
-    Some(stubgen::digest(&stubgen::canonical_json(&serde_json::to_value(listing).ok()?)))
+    Some(stubgen::digest(stubgen::canonical_json(&serde_json::to_value(listing).ok()?)))
 }

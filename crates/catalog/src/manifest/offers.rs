@@ -76,7 +76,7 @@ impl Offers {
         if let Some(note) = held.note() {
             self.notes.push(note);
         }
-        self.digest = stubgen::digest(&format!("{} {}", self.digest, stubgen::canonical_json(&held.json())));
+        self.digest = stubgen::digest(format!("{} {}", self.digest, stubgen::canonical_json(&held.json())));
         self
     }
 

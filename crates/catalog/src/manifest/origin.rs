@@ -41,5 +41,5 @@ fn digest(server: &config::Server, value: impl Fn(&Credential) -> Value) -> Stri
         true => reached,
         false => json!([reached, server.overrides]),
     };
-    stubgen::digest(&stubgen::canonical_json(&origin))
+    stubgen::digest(stubgen::canonical_json(&origin))
 }

@@ -83,7 +83,7 @@ fn marks(found: &Findings) -> Vec<(String, String)> {
 
 /// Digest of a definition.
 pub(super) fn digest(definition: &Value) -> String {
-    stubgen::digest(&stubgen::canonical_json(definition))
+    stubgen::digest(stubgen::canonical_json(definition))
 }
 
 /// Offers and instructions of a server, as they are reviewed.

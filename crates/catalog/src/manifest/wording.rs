@@ -15,7 +15,7 @@ pub fn is_same_but_words(one: &Value, other: &Value) -> bool {
 
 /// Digest of a definition without titles and descriptions.
 pub fn bare_digest(definition: &Value) -> String {
-    stubgen::digest(&bare(definition))
+    stubgen::digest(bare(definition))
 }
 
 /// A definition without titles and descriptions, as canonical JSON.

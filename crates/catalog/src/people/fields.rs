@@ -19,11 +19,13 @@ const TAIL: usize = 80;
 
 /// Words in names of fields that decide about a call: recipient, cost, object.
 const DECISIVE: &str = "account accounts address addresses amount amounts assignee assignees bcc bic branch cc \
-    channel channels cmd code command commands cost currency database dest destination dir directory domain email \
-    emails endpoint expression file filename files folder force from function host hostname href iban invitee \
-    invitees link mail member members org organization owner owners path paths permission permissions phone price \
-    project public quantity query recipient recipients recursive ref repo repos repository role roles script sender \
-    sql statement table target targets to total uri url urls user username users visibility wallet";
+    channel channels cmd command commands cost currency database dest destination dir directory domain email \
+    emails endpoint file filename files folder force from host hostname href iban invitee invitees link mail \
+    member members org organization owner owners path paths permission permissions phone price project public \
+    quantity query recipient recipients recursive ref repo repos repository role roles sender sql statement table \
+    target targets to total uri url urls user username users visibility wallet";
+/// Words in names of fields that hold a program, which is shown in full up to the limit of a decisive field.
+const PROGRAMS: [&str; 4] = ["code", "expression", "function", "script"];
 
 /// Lines of all fields: decisive ones first, then short ones, then long texts with a counted middle. `raw` are the arguments
 /// before redaction: a decisive text counts with all its bytes, and says how many were in it.
@@ -32,7 +34,7 @@ const DECISIVE: &str = "account accounts address addresses amount amounts assign
 /// `APPROVAL_DENIED` when they are more than a person can be shown, or a decisive field is too long.
 pub fn fields(arguments: &Value, raw: &Value) -> Result<Vec<String>> {
     let mut all = Vec::new();
-    let root = Path { text: String::new(), is_decisive: false, leaf: false };
+    let root = Path { text: String::new(), is_decisive: false, is_program: false, leaf: false };
     collect(arguments, Some(raw), &root, &mut all)?;
     // Stable: fields of one rank keep their order.
     all.sort_by_key(|(rank, _)| *rank);
@@ -45,6 +47,7 @@ pub fn fields(arguments: &Value, raw: &Value) -> Result<Vec<String>> {
 struct Path {
     text: String,
     is_decisive: bool,
+    is_program: bool,
     leaf: bool,
 }
 
@@ -53,8 +56,8 @@ impl Path {
         let is_plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
         let shown = if is_plain { Cow::Borrowed(key) } else { Cow::Owned(quoted(key)) };
         let dot = if self.text.is_empty() { "" } else { "." };
-        let leaf = is_decisive(key);
-        Self { text: format!("{}{dot}{shown}", self.text), is_decisive: self.is_decisive || leaf, leaf }
+        let (leaf, is_program) = (is_decisive(key), is_program(key));
+        Self { text: format!("{}{dot}{shown}", self.text), is_decisive: self.is_decisive || leaf, is_program, leaf }
     }
 
     fn item(&self, position: usize) -> Self {
@@ -73,6 +76,8 @@ impl Path {
 }
 
 fn collect(value: &Value, raw: Option<&Value>, path: &Path, all: &mut Vec<(u8, String)>) -> Result<()> {
+    let size = |text: &str| raw.and_then(Value::as_str).unwrap_or(text).len();
+    let is_whole = |text: &str| path.leaf || path.is_program && size(text) <= limits::DECISIVE.max;
     let shown = match value {
         Value::Object(object) if !object.is_empty() => {
             return object
@@ -88,14 +93,14 @@ fn collect(value: &Value, raw: Option<&Value>, path: &Path, all: &mut Vec<(u8, S
                 });
             }
         },
-        Value::String(text) if is_long(text, SHORT) && !path.leaf => folded(text),
+        Value::String(text) if is_long(text, SHORT) && !is_whole(text) => folded(text),
         Value::String(text) => {
-            fits(&limits::DECISIVE, raw.and_then(Value::as_str).unwrap_or(text).len())?;
+            fits(&limits::DECISIVE, if path.leaf { size(text) } else { text.len() })?;
             format!("{}{}", quoted(text), if path.is_decisive { remark(text) } else { "" })
         }
         other => other.to_string(),
     };
-    let hidden = match raw.filter(|raw| path.is_decisive && *raw != value) {
+    let hidden = match raw.filter(|raw| (path.is_decisive || path.is_program) && *raw != value) {
         Some(raw) => {
             format!(" ({} bytes, some redacted)", raw.as_str().map_or_else(|| raw.to_string().len(), str::len))
         }
@@ -160,6 +165,11 @@ fn remark(text: &str) -> &'static str {
     } else {
         ""
     }
+}
+
+/// True if a word of the name is in [`PROGRAMS`].
+fn is_program(name: &str) -> bool {
+    words(name).iter().any(|word| PROGRAMS.contains(&word.as_str()))
 }
 
 /// True if a word of the name is in [`DECISIVE`]: `to` of `replyTo`, `reply_to` and `REPLY-TO`.
@@ -238,5 +248,13 @@ mod tests {
         assert_eq!(fields(&json!({"rows": many(400)}), &Value::Null).expect("it fits").len(), 400);
         assert_eq!(fields(&json!({}), &json!({})).expect("it fits"), ["{}"]);
         assert_eq!(fields(&json!("x://y"), &json!("x://y")).expect("it fits"), ["\"x://y\""]);
+        let (shown, raw) = (json!({"cmd": "x [redacted:token]"}), json!({"cmd": "x token=abcdefgh"}));
+        assert_eq!(fields(&shown, &raw).expect("it fits"), ["cmd = \"x [redacted:token]\" (16 bytes, some redacted)"]);
+        assert!(fields(&shown, &json!({"cmd": "x".repeat(5000)})).is_err(), "its own length counts");
+        for (length, is_folded) in [(4000, false), (5000, true)] {
+            let program = json!({"source_code": "x".repeat(length)});
+            let lines = fields(&program, &program).expect("it fits");
+            assert_eq!(lines[0].contains("sha256"), is_folded, "{length}");
+        }
     }
 }

@@ -19,7 +19,8 @@ const SECRETS: &str = "password, passwd, passphrase, passcode, pwd, credential, 
     one time password, recovery phrase, recovery code, seed phrase, passwort, kennwort, mot de passe, contrasena, \
     contraseña, senha, wachtwoord";
 /// Words with which a message asks for them.
-const REQUESTS: &str = "enter, type, provide, paste, input, give, need";
+const REQUESTS: &str =
+    "enter your, type your, provide your, paste your, input your, give your, need your, what is your";
 /// Words that suffice in the name of a field.
 const SECRET_NAMES: &str = "secret, token, pin";
 
@@ -229,6 +230,8 @@ mod tests {
             (json!({"x": {"type": "string", "title": "API key"}}), "secrets"),
             (json!({"x": {"type": "string", "description": "Enter your passphrase."}}), "secrets"),
             (json!({"x": {"type": "string", "format": "password"}}), "secrets"),
+            (json!({"x": {"type": "string", "title": "P A S S W O R D"}}), "secrets"),
+            (json!({"x": {"type": "string", "title": "Contraseña"}}), "secrets"),
             (json!({"cvv": {"type": "integer"}}), "secrets"),
             (json!({"na\u{200b}me": text}), "cannot be seen"),
             (json!({"x": {"type": "string", "enum": ["yes", "ye\u{202e}s"]}}), "cannot be seen"),
@@ -247,6 +250,15 @@ mod tests {
             json!({"x": {"type": "string", "description": "How many tokens, at most?"}}),
         ] {
             assert!(relayed("s", Ask::Elicitation, form(properties.clone())).is_ok(), "{properties}");
+        }
+        for (message, is_refused) in [
+            ("Enter your GitHub password below", true),
+            ("Mot de passe? Type your mot de passe", true),
+            ("Enter the name of the API key to delete", false),
+            ("Enter your name", false),
+        ] {
+            let form = json!({"message": message, "requestedSchema": {"type": "object", "properties": {"a": text}}});
+            assert_eq!(relayed("s", Ask::Elicitation, form).is_err(), is_refused, "{message}");
         }
         let long = json!({"message": "m".repeat(5000)});
         assert!(relayed("s", Ask::Elicitation, long).is_err());

@@ -21,9 +21,9 @@ use values::without;
 /// The reason why it is skipped.
 pub fn entry(found: &Found, credentials: Credentials<'_>, base: &Path) -> Result<Entry, String> {
     let is_other = |name: &str| credentials.is_other(name);
-    let sets = |name: &str| {
-        ["env", "environment"].iter().any(|key| found.fields.get(*key).is_some_and(|env| env.get(name).is_some()))
-    };
+    // Most refer to a variable of the same name.
+    let value = |name: &str| ["env", "environment"].iter().find_map(|key| found.fields.get(*key)?.get(name)?.as_str());
+    let sets = |name: &str| value(name).is_some_and(|value| !value.contains('{'));
     let is_own = |name: &str| sets(name) && (credentials.real)(name).is_none();
     let scope = Scope {
         expands: found.place.host.expands(),

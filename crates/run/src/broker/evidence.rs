@@ -278,7 +278,7 @@ impl Broker {
     ) -> impl Fn() -> String + Send + Sync + use<> {
         let (server, tool) = (&asked.entry.name, asked.operation.name());
         let about = json!([server, self.origin_of(asked), tool, definition(asked), wanted, args_hashes]);
-        move || stubgen::digest(&stubgen::canonical_json(&about))
+        move || stubgen::digest(stubgen::canonical_json(&about))
     }
 
     /// Notes the effect of a failed call.
@@ -314,7 +314,7 @@ impl Broker {
         let (op, args_hash) = call.key();
         let server = &asked.entry.name;
         // Journals of earlier versions have the digest of numbers as they were written.
-        let written = stubgen::digest(&asked.operation.arguments());
+        let written = stubgen::digest(asked.operation.arguments());
         let args_hash = if past.has(server, name, &written) { written } else { args_hash };
         let is_known = past.has(server, name, &args_hash);
         if !is_known {

@@ -279,7 +279,8 @@ impl Broker {
     /// Puts an invalid call on record.
     fn record_invalid(&self, call: u64, server: &str, what: &str, args: &str, error: Error) -> Error {
         let labels = self.taint.now().labels;
-        let record = task::work_on(args.len(), || record::of_invalid(call, server, what, args, labels));
+        let mut record = task::work_on(args.len(), || record::of_invalid(call, server, what, args, labels));
+        record.is_sealed = self.scope.as_ref().is_some_and(|scope| scope.locked().is_some());
         match self.run.ledger.open(record) {
             Ok(mut call) => {
                 let refused = Err::<Value, Error>(call.refused(error.clone()));

@@ -109,7 +109,7 @@ impl Broker {
             server: String::new(),
             origin: "".into(),
             tool: "plan".to_owned(),
-            digest: stubgen::digest(&stubgen::canonical_json(&json!([planned, about]))),
+            digest: stubgen::digest(stubgen::canonical_json(&json!([planned, about]))),
             rule: String::new(),
         };
         if !self.context.session.approvals.has(&whole).await? {

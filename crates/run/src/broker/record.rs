@@ -17,7 +17,7 @@ const MAX_NAME: usize = 100;
 pub(super) fn of(call: u64, asked: &PendingCall<'_>, labels: Labels) -> CallRecord {
     let parameters = asked.operation.parameters();
     let args = stubgen::canonical_json(&parameters);
-    let hash = stubgen::digest(&stubgen::identity_json(&parameters));
+    let hash = stubgen::digest(stubgen::identity_json(&parameters));
     let record = written(call, (asked.entry.ident.clone(), asked.what().into_owned()), &args, hash, labels);
     let args = asked.written.map_or(record.args, preview);
     CallRecord {

@@ -23,8 +23,7 @@ impl Execution {
         // Of a script that was not run, every refused call is among its mistakes.
         if let Some(failed) = self.error.as_ref().filter(|failed| !failed.is_unrun) {
             let shown = failed.call.as_ref().map(|shown| shown.call);
-            let kept = self.resume.as_deref().filter(|run| *run == self.id);
-            if let Some(ledger) = calls::ledger(&self.calls, shown, kept, budget) {
+            if let Some(ledger) = calls::ledger(&self.calls, shown, budget) {
                 parts.push(Part::Text("\n".to_owned()));
                 parts.extend(ledger);
             }

@@ -150,7 +150,7 @@ impl Run {
         parts.extend(self.value.as_ref().map(|value| fit_value(value.get(), budget)));
         parts.extend(self.error.as_ref().map(|error| fit_text(error, "error", budget)));
         let has_failed = !matches!(self.state, Outcome::Running | Outcome::Ok);
-        let ledger = if has_failed { calls::ledger(&self.ledger, None, None, budget) } else { None };
+        let ledger = if has_failed { calls::ledger(&self.ledger, None, budget) } else { None };
         let text = |text| vec![Part::Text(text)];
         let output = self.last_output(budget, seen);
         for further in [ledger.map(Vec::from), self.advice().map(text), output.map(text)].into_iter().flatten() {

@@ -91,7 +91,7 @@ impl Scripts {
         Ok(Callable {
             label: format!("{SERVER}.{ident}"),
             ident,
-            digest: stubgen::digest(&stubgen::canonical_json(&definition)),
+            digest: stubgen::digest(stubgen::canonical_json(&definition)),
             definition,
             prepared,
             locked: locked.cloned(),

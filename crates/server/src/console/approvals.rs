@@ -140,7 +140,7 @@ impl Console {
         let script = stubgen::digest(&run.head.code);
         let covered: Vec<Value> =
             calls.iter().map(|further| json!([further.call, further.reasons, further.repeats])).collect();
-        let digest = stubgen::digest(&stubgen::canonical_json(&json!([script, covered])));
+        let digest = stubgen::digest(stubgen::canonical_json(&json!([script, covered])));
         let steps = judged.plan.steps.iter().map(|step| {
             let mut object = json!(step);
             object["effect"] = step.tool.as_ref().and_then(|tool| self.effect(&step.server, tool)).into();

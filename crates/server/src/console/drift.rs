@@ -133,7 +133,7 @@ impl Drift {
 
     fn digest(&self) -> String {
         let (kind, name) = self.named();
-        stubgen::digest(&format!("{kind} {name} {:?}", self.now.as_ref().map(text)))
+        stubgen::digest(format!("{kind} {name} {:?}", self.now.as_ref().map(text)))
     }
 
     /// The changes as `forgefs stubs` tells them, worst first.

@@ -108,5 +108,5 @@ pub(super) fn starts(server: &Server) -> String {
 /// Digest of a server's settings, with what it starts, and of the file's text: of a server that is off, values are in the text
 /// alone.
 pub(super) fn digest(server: &Server, text: &str) -> String {
-    stubgen::digest(&format!("{server:?}\n{}\n{text}", starts(server)))
+    stubgen::digest(format!("{server:?}\n{}\n{text}", starts(server)))
 }

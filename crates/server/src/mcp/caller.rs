@@ -321,7 +321,7 @@ fn digest(speaker: Speaker<'_>, request: &InputRequest, about: &str) -> String {
         Speaker::Gateway => None,
         Speaker::Server(server) => Some(server),
     };
-    stubgen::digest(&stubgen::canonical_json(&json!([server, request, about])))
+    stubgen::digest(stubgen::canonical_json(&json!([server, request, about])))
 }
 
 fn typed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T> {

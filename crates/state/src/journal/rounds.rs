@@ -49,7 +49,7 @@ pub fn run_of(state: &str) -> &str {
 }
 
 fn seal(key: &str, client: &str, request: &str, run: &str, round: &str) -> String {
-    keyed(key, &stubgen::digest(&stubgen::canonical_json(&json!([client, request, run, round]))))
+    keyed(key, &stubgen::digest(stubgen::canonical_json(&json!([client, request, run, round]))))
 }
 
 impl Writer {

@@ -29,7 +29,7 @@ pub struct Writer {
 
 /// Digest of connection settings, for comparison on disk: its key keeps readers of the disk from trying values.
 pub(super) fn keyed(key: &str, origin: &str) -> String {
-    stubgen::digest(&format!("{key} {origin}"))
+    stubgen::digest(format!("{key} {origin}"))
 }
 
 impl Writer {

@@ -9,7 +9,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Value, json};
 
 use super::http_client::retry_after;
-use super::refusal::{Refusal, is_lost_session, refusal};
+use super::refusal::{Refusal, is_lost_session, is_unknown_session, refusal};
 use crate::auth;
 use base::error::{Effect, Error, ErrorCode, chain};
 use base::text::visible;
@@ -206,7 +206,7 @@ fn of_refusal(name: &str, refusal: &Refusal) -> Error {
         }
         // They say that it never will.
         501 | 505 => refused(format!("{name} answered {refusal}")),
-        500.. if is_lost_session(&refusal.words) => later(dead(format!("{name} answered {refusal}"))),
+        500.. if is_unknown_session(&refusal.words) => later(dead(format!("{name} answered {refusal}"))),
         500.. => later(refused(format!("{name} answered {refusal}")).of_failing_server()),
         _ => refused(format!("{name} answered {refusal}")),
     }

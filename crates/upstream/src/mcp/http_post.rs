@@ -13,7 +13,7 @@ use super::inbox::{PassedOver, readable};
 use super::lines::MAX_MESSAGE;
 use super::message::{self, Parsed};
 use super::pending::Pending;
-use super::refusal::{Refusal, challenge, header, is_lost_session, status};
+use super::refusal::{Refusal, challenge, header, is_unknown_session, status};
 use super::sse::stream;
 use crate::openapi::spec::{essence, is_json};
 use base::error::Effect;
@@ -163,7 +163,7 @@ async fn refused(
                 || !error.id.as_ref().is_some_and(is_own)
                 || is_about_session(&error.error))
             // The next call begins another one.
-            || in_session && status.is_server_error() && is_lost_session(&error.error.message);
+            || in_session && status.is_server_error() && is_unknown_session(&error.error.message);
         if !is_lost {
             // Words that prove that nothing was done prove it only with a status that does.
             if Effect::of_status(status.as_u16()) != Effect::Nothing {

@@ -179,9 +179,9 @@ impl Client {
             }
             let (mut page, next) = match answer {
                 Ok(page) => page,
-                Err(failed) if cursors.is_empty() || !failed.is_answer() => return Err(failed),
                 // For most servers an empty cursor is none.
                 Err(_) if cursors.last().is_some_and(|last| last == "") => return Ok(all),
+                Err(failed) if cursors.is_empty() || !failed.is_answer() => return Err(failed),
                 Err(failed) => {
                     let (pages, why) = (cursors.len(), failed.describe(self));
                     all.breaks_off = Some(format!("its `{method}` breaks off after page {pages}: {}", brief(&why)));
@@ -190,8 +190,8 @@ impl Client {
             };
             if cursors.last().is_some_and(|last| last == "") {
                 // For most servers this is the first page.
-                let known: HashSet<String> = all.entries.iter().map(Value::to_string).collect();
-                page.entries.retain(|entry| !known.contains(&entry.to_string()));
+                let known: HashSet<String> = all.entries.iter().map(identity).collect();
+                page.entries.retain(|entry| !known.contains(&identity(entry)));
                 if page.entries.is_empty() {
                     return Ok(all);
                 }
@@ -206,6 +206,9 @@ impl Client {
                 return Err(Failed::Odd(limits::NEXT_CURSOR.exceeded(ErrorCode::UpstreamError, bytes).message));
             }
             if cursors.contains(&next) {
+                if cursors.iter().any(|cursor| cursor == "") {
+                    return Ok(all);
+                }
                 return Err(Failed::Odd(format!("its pages of `{method}` lead in a circle: one cursor came twice")));
             }
             cursors.push(next);
@@ -304,6 +307,12 @@ impl Entries {
 enum Failed {
     Service(ServiceError, &'static str),
     Odd(String),
+}
+
+/// What an entry of a list is told apart by.
+fn identity(entry: &Value) -> String {
+    let name = ["name", "uri", "uriTemplate"].iter().find_map(|key| entry.get(*key)?.as_str());
+    name.map_or_else(|| entry.to_string(), str::to_owned)
 }
 
 impl Failed {

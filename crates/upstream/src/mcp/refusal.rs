@@ -60,8 +60,16 @@ pub(super) fn is_lost_session(words: &str) -> bool {
         "not found", "expired", "invalid", "no valid", "unknown", "terminated", "not exist", "no such", "closed",
         "lost",
     ];
+    // The standard words of -32600 say nothing of it.
+    let words = words.to_lowercase().replace("invalid request", "");
+    words.contains("server not initialized")
+        || words.contains("session") && LOST.iter().any(|lost| words.contains(lost))
+}
+
+/// True if the words of a failure, which may be of a tool with sessions of its own, are about that of MCP.
+pub(super) fn is_unknown_session(words: &str) -> bool {
     let words = words.to_lowercase();
-    words.contains("not initialized") || words.contains("session") && LOST.iter().any(|lost| words.contains(lost))
+    is_lost_session(&words) && ["session id", "session not found"].iter().any(|known| words.contains(known))
 }
 
 impl fmt::Display for Refusal {

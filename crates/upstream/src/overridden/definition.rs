@@ -18,7 +18,7 @@ const MAX_HOPS: usize = 16;
 
 /// The definition with its override, or why that does not fit.
 pub(super) fn changed(tool: &Value, by: &Override) -> Result<Value, String> {
-    let before = stubgen::digest(&stubgen::canonical_json(tool));
+    let before = stubgen::digest(stubgen::canonical_json(tool));
     let mut tool = tool.as_object().cloned().ok_or("it is not an object")?;
     if let Some(name) = &by.name {
         tool.insert("name".to_owned(), name.as_str().into());
@@ -42,7 +42,7 @@ pub(super) fn changed(tool: &Value, by: &Override) -> Result<Value, String> {
     }
     let mut meta = taken(&mut tool, "_meta");
     // Another definition of the server, or another override, is another tool.
-    let by = stubgen::digest(&stubgen::canonical_json(&json!(by)));
+    let by = stubgen::digest(stubgen::canonical_json(&json!(by)));
     meta.insert(OVERRIDE.to_owned(), json!({ "definition": before, "override": by }));
     tool.insert("_meta".to_owned(), meta.into());
     Ok(tool.into())

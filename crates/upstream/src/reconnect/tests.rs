@@ -132,7 +132,7 @@ fn counts(plan: &Plan) -> (u32, u32) {
 }
 
 fn tool(repeatable: bool) -> Operation {
-    let definition = stubgen::digest(&stubgen::canonical_json(&defined("as known")));
+    let definition = stubgen::digest(stubgen::canonical_json(&defined("as known")));
     Operation::Tool { name: "t".to_owned(), definition, arguments: Map::new(), repeatable }
 }
 

@@ -118,14 +118,14 @@ pub(super) enum Full {
 impl HttpClient {
     /// Digest that identifies its session `id` at every replica.
     pub(super) fn session(&self, id: &str) -> String {
-        stubgen::digest(&format!("{} {id}", self.identity()))
+        stubgen::digest(format!("{} {id}", self.identity()))
     }
 
     /// Digest that identifies this client at every replica.
     pub(super) fn identity(&self) -> String {
         let asked = self.asked.map(|asked| format!("{asked:?}"));
         let of = json!([&*self.name, self.profile, asked, self.grant.identity()]);
-        stubgen::digest(&stubgen::canonical_json(&of))
+        stubgen::digest(stubgen::canonical_json(&of))
     }
 
     pub(super) fn hold(&self) -> Hold {

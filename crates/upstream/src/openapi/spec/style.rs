@@ -100,8 +100,11 @@ impl<'r> Pairs<'r> {
             }
             Value::Object(fields) if explode => fields
                 .iter()
-                .filter_map(|(name, value)| Some((name, text(value)?)))
-                .try_for_each(|(name, value)| self.push_key(name, &encoded(&value))),
+                .filter_map(|(key, value)| Some((key, text(value)?)))
+                .try_for_each(|(key, value)| match key == name {
+                    true => self.push(key, &encoded(&value)),
+                    false => self.push_key(key, &encoded(&value)),
+                }),
             Value::Object(fields) => {
                 let fields = fields.iter().filter_map(|(name, value)| Some([encoded(name), encoded(&text(value)?)]));
                 let parts: Vec<String> = fields.flatten().collect();
