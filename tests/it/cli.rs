@@ -149,7 +149,7 @@ fn stubs_are_written_once_and_drift_is_found() {
     fence.write("notes/a.txt", "mine");
     let output = fence.run(["--config", &config, "stubs", "generate", "--out", "notes"]);
     assert!(output.code == Some(2) && output.stderr.contains("no stub tree"), "{output:?}");
-    // So do things that lie in a tree, also one that somebody else called so.
+    // So do things that lie in a tree.
     for mine in
         ["stubs/src/main.c", "stubs/thesis.txt", "stubs/README.md", "stubs/tickets/notes.md", "stubs/tickets/a.py"]
     {

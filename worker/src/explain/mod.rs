@@ -67,7 +67,7 @@ pub(crate) fn explain(script: &FailedScript<'_>, error: ScriptError) -> ScriptEr
     ScriptError { message, fix, ..error }
 }
 
-/// Where the value of an argument comes from that a call lacks, since it is none.
+/// The answer that the missing value of an argument was taken from.
 fn of_argument(script: &FailedScript<'_>, error: &ScriptError) -> Option<String> {
     let missing = error.message.split_once("argument `")?.1;
     let name = missing.split_once("` is missing").map(|(name, _)| name).filter(|name| !name.contains('`'))?;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use stubgen::ToolStub;
 use wire::Language;
 
+use super::check::plain;
 use super::schema::{MAX_LEVELS, Problems};
 use base::error::{Error, ErrorCode, did_you_mean, nearest};
 use base::text::head;
@@ -98,9 +99,7 @@ fn inside(stub: &ToolStub, problems: &Problems, language: Option<Language>) -> O
     let raw = stub.definition.tree();
     let root = raw.get("inputSchema")?;
     let mut params = stub.params().iter().take(MAX_COMPARED).filter_map(|param| {
-        let schema = root.get("properties")?.get(&param.wire)?;
-        let reference = schema.get("$ref").and_then(|reference| reference.as_str()?.strip_prefix('#'));
-        let schema = reference.and_then(|pointer| root.pointer(pointer)).unwrap_or(schema);
+        let schema = plain(root, root.get("properties")?.get(&param.wire)?)?;
         Some((&param.ident, schema.get("properties")?.as_object()?))
     });
     let (ident, parts) = params.find(|(ident, parts)| {

@@ -13,8 +13,8 @@ const MAX_LENGTH: u64 = 1000;
 const MAX_VALUES: usize = 2000;
 /// Levels of objects that name no required parts, and have all.
 const MAX_FILLED: usize = 4;
-/// Parts that no sample has unless they are required: scripts take them for a failure.
-const SIGNS: &[&str] = &["error", "errors", "isError", "is_error"];
+/// Keys of failures. A script that finds none takes an answer for a success: no sample has them unless they are required.
+pub(super) const SIGNS: &[&str] = &["error", "errors", "isError", "is_error"];
 /// Most bytes of text inside one value, names included.
 const MAX_BYTES: usize = 64 << 10;
 

@@ -309,7 +309,7 @@ enum Failed {
     Odd(String),
 }
 
-/// What an entry of a list is told apart by.
+/// The name or address of an entry, which tells it from the others.
 fn identity(entry: &Value) -> String {
     let name = ["name", "uri", "uriTemplate"].iter().find_map(|key| entry.get(*key)?.as_str());
     name.map_or_else(|| entry.to_string(), str::to_owned)

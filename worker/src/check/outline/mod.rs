@@ -93,6 +93,39 @@ fn push(path: &mut Vec<String>, name: &str) -> Option<()> {
     (path.len() < wire::MAX_PATH && name.len() <= 200).then(|| path.push(name.to_owned()))
 }
 
+/// A reader of a language's syntax tree.
+trait Drafting {
+    /// What it has found so far.
+    fn draft(&mut self) -> &mut Draft;
+
+    /// Reads a part that runs as `flow` says.
+    fn under(&mut self, flow: Flow, read: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.draft().flow, flow);
+        read(self);
+        self.draft().flow = outer;
+    }
+
+    /// Reads a test and both ways behind it, of which the second may ask for the same by another name.
+    fn ways(
+        &mut self,
+        is_choice: bool,
+        test: impl FnOnce(&mut Self),
+        first: impl FnOnce(&mut Self),
+        second: impl FnOnce(&mut Self),
+    ) {
+        let outer = if is_choice { self.draft().choose() } else { self.draft().choice };
+        test(self);
+        let choice = std::mem::replace(&mut self.draft().choice, outer);
+        let flow = self.draft().flow.branch();
+        self.under(flow, |reader| {
+            first(reader);
+            reader.draft().choice = choice;
+            second(reader);
+        });
+        self.draft().choice = outer;
+    }
+}
+
 /// The outline in the making.
 #[derive(Default)]
 struct Draft {

@@ -35,6 +35,7 @@ use redact::{Results, Surface};
 pub(super) use looked::Looked;
 pub use names::meant;
 pub use plan::Plan;
+pub(super) use reads::plain;
 
 /// Longest time that a script is judged. What takes longer is left to the calls.
 const MAX_TIME: Duration = Duration::from_secs(1);

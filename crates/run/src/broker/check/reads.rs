@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 use wire::{How, Language, Read};
 
+use crate::broker::sample::SIGNS;
 use base::error::{Error, ErrorCode, did_you_mean, nearest};
 use base::text::head;
 use state::shapes::leads_on;
@@ -15,8 +16,6 @@ const MAX_KEYS: usize = 12;
 const MAX_KEY: usize = 80;
 /// Keys that every answer may have: content beside structured content.
 const OWN: &[&str] = &["_content"];
-/// Keys of failures: an answer without them is none.
-const SIGNS: &[&str] = &["error", "errors", "isError", "is_error"];
 /// Properties that every object of JavaScript has.
 const INHERITED: &[&str] = &["constructor", "hasOwnProperty", "isPrototypeOf", "toString", "toLocaleString", "valueOf"];
 /// Properties of texts in JavaScript.
@@ -198,7 +197,7 @@ fn place(label: &str, path: &[String]) -> String {
 }
 
 /// The schema that a chain of references leads to, if it is a plain one.
-fn plain<'s>(root: &'s Value, mut schema: &'s Value) -> Option<&'s Value> {
+pub(in crate::broker) fn plain<'s>(root: &'s Value, mut schema: &'s Value) -> Option<&'s Value> {
     for _ in 0..MAX_REFERENCES {
         if let Some(one) = not_null(schema) {
             schema = one;

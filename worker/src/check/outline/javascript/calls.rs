@@ -7,7 +7,7 @@ use oxc_semantic::SymbolId;
 use wire::{Args, JAVASCRIPT_GLOBALS, Target, Used};
 
 use super::super::super::function::FunctionOf;
-use super::super::{FORGE, Flow, Origin};
+use super::super::{Drafting as _, FORGE, Flow, Origin};
 use super::api::NAMING;
 use super::{EACH, Reader};
 

@@ -24,7 +24,7 @@ use wire::{JAVASCRIPT_GLOBALS, Outline};
 
 use self::api::hides;
 use super::super::function::FunctionOf;
-use super::{Draft, FORGE, Flow, ITEM, MAX_LEVELS, Origin};
+use super::{Draft, Drafting, FORGE, ITEM, MAX_LEVELS, Origin};
 use crate::lines::Lines;
 
 /// Methods of arrays that call a function with items, and which of its parameters have one.
@@ -79,12 +79,6 @@ struct Reader<'a, 's> {
 }
 
 impl<'a> Reader<'a, '_> {
-    fn under(&mut self, flow: Flow, read: impl FnOnce(&mut Self)) {
-        let outer = std::mem::replace(&mut self.draft.flow, flow);
-        read(self);
-        self.draft.flow = outer;
-    }
-
     fn guarded(&mut self, read: impl FnOnce(&mut Self)) {
         let outer = std::mem::replace(&mut self.draft.is_guarded, true);
         read(self);
@@ -96,23 +90,11 @@ impl<'a> Reader<'a, '_> {
         self.follow(test);
         self.guarded(|reader| reader.visit_expression(test));
     }
+}
 
-    /// Visits a test and both ways behind it, of which the second may ask for the same by another name.
-    fn visit_ways(
-        &mut self,
-        (test, is_choice): (&Expression<'a>, bool),
-        first: impl FnOnce(&mut Self),
-        second: impl FnOnce(&mut Self),
-    ) {
-        let outer = if is_choice { self.draft.choose() } else { self.draft.choice };
-        self.visit_test(test);
-        let choice = std::mem::replace(&mut self.draft.choice, outer);
-        self.under(self.draft.flow.branch(), |reader| {
-            first(reader);
-            reader.draft.choice = choice;
-            second(reader);
-        });
-        self.draft.choice = outer;
+impl Drafting for Reader<'_, '_> {
+    fn draft(&mut self) -> &mut Draft {
+        &mut self.draft
     }
 }
 
@@ -305,16 +287,26 @@ impl<'a> Visit<'a> for Reader<'a, '_> {
         let from = self.draft.asked.len();
         let is_choice = !matches!(&it.test, Expression::LogicalExpression(test) if test.operator.is_and());
         let first = |reader: &mut Self| reader.visit_expression(&it.consequent);
-        self.visit_ways((&it.test, is_choice), first, |reader| reader.visit_expression(&it.alternate));
+        self.ways(
+            is_choice,
+            |reader| reader.visit_test(&it.test),
+            first,
+            |reader| reader.visit_expression(&it.alternate),
+        );
         self.draft.unask(from, self.origin(&it.alternate));
     }
 
     fn visit_if_statement(&mut self, it: &IfStatement<'a>) {
         let is_choice = matches!(it.alternate, Some(Statement::IfStatement(_)));
         let first = |reader: &mut Self| reader.visit_statement(&it.consequent);
-        self.visit_ways((&it.test, is_choice), first, |reader| {
-            it.alternate.iter().for_each(|alternate| reader.visit_statement(alternate));
-        });
+        self.ways(
+            is_choice,
+            |reader| reader.visit_test(&it.test),
+            first,
+            |reader| {
+                it.alternate.iter().for_each(|alternate| reader.visit_statement(alternate));
+            },
+        );
     }
 
     fn visit_switch_statement(&mut self, it: &SwitchStatement<'a>) {

@@ -12,7 +12,7 @@ use starlark::syntax::ast::{
 use wire::{How, Outline, Used};
 
 use self::names::got;
-use super::{Draft, FORGE, Flow, Origin};
+use super::{Draft, Drafting, FORGE, Flow, Origin};
 
 use crate::starlark::{Places, Script, is_global};
 
@@ -75,31 +75,13 @@ struct Reader<'c> {
     is_followed: bool,
 }
 
+impl Drafting for Reader<'_> {
+    fn draft(&mut self) -> &mut Draft {
+        &mut self.draft
+    }
+}
+
 impl<'c> Reader<'c> {
-    fn under(&mut self, flow: Flow, read: impl FnOnce(&mut Self)) {
-        let outer = std::mem::replace(&mut self.draft.flow, flow);
-        read(self);
-        self.draft.flow = outer;
-    }
-
-    /// Reads a test and both ways behind it, of which the second may ask for the same by another name.
-    fn ways(
-        &mut self,
-        (test, is_choice): (&'c AstExpr, bool),
-        first: impl FnOnce(&mut Self),
-        second: impl FnOnce(&mut Self),
-    ) {
-        let outer = if is_choice { self.draft.choose() } else { self.draft.choice };
-        self.expression(test);
-        let choice = std::mem::replace(&mut self.draft.choice, outer);
-        self.under(self.draft.flow.branch(), |reader| {
-            first(reader);
-            reader.draft.choice = choice;
-            second(reader);
-        });
-        self.draft.choice = outer;
-    }
-
     fn statement(&mut self, statement: &'c AstStmt) {
         match &statement.node {
             Stmt::Statements(all) => all.iter().for_each(|statement| self.statement(statement)),
@@ -130,7 +112,12 @@ impl<'c> Reader<'c> {
             Stmt::IfElse(test, branches) => {
                 let (first, second) = &**branches;
                 let is_choice = matches!(second.node, Stmt::If(..) | Stmt::IfElse(..));
-                self.ways((test, is_choice), |reader| reader.statement(first), |reader| reader.statement(second));
+                self.ways(
+                    is_choice,
+                    |reader| reader.expression(test),
+                    |reader| reader.statement(first),
+                    |reader| reader.statement(second),
+                );
             }
             Stmt::For(loops) => {
                 self.expression(&loops.over);
@@ -221,7 +208,12 @@ impl<'c> Reader<'c> {
             }
             Expr::If(parts) => {
                 let (test, first, second) = &**parts;
-                self.ways((test, true), |reader| reader.expression(first), |reader| reader.expression(second));
+                self.ways(
+                    true,
+                    |reader| reader.expression(test),
+                    |reader| reader.expression(first),
+                    |reader| reader.expression(second),
+                );
             }
             Expr::Op(left, operator @ (BinOp::And | BinOp::Or), right) => {
                 let outer = if *operator == BinOp::Or { self.draft.choose() } else { self.draft.choice };
